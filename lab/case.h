@@ -24,7 +24,7 @@ struct CourseCase {
 std::span<const CourseCase> course_cases();
 
 // Parses "t28", "B,N,d" or "bB sN dD" (core/case_text.h); each size must be at least 1. `scale`, in (0, 1], reduces the
-// work to about this share. It first reduces the batches, then halves the rows repeatedly, but not below 128.
+// work to about this fraction. It first reduces the batches, then halves the rows repeatedly, but not below 128.
 // Throws Error(invalid_argument).
 CourseCase parse_case(std::string_view text, double scale = 1);
 

@@ -1,5 +1,5 @@
-// Experiments besides the rungs. The ablation runs rung `pinned`, the fastest hand-written one, without one of its
-// ideas (cuda/ablation.cpp). The tile experiment runs the kernel of rung `float4` with other tile sizes
+// Experiments in addition to the rungs. The ablation runs rung `pinned`, the fastest hand-written one, without one of
+// its ideas (cuda/ablation.cpp). The tile experiment runs the kernel of rung `float4` with other tile sizes
 // (cuda/tiles.cu). main.cpp measures both. A build without CUDA has no experiments (no_cuda.cpp).
 #pragma once
 

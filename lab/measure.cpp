@@ -43,7 +43,8 @@ struct Timing {
   const char* stop;
 };
 
-// `first` is the call whose result was checked. If this call took the whole time limit, it is the only sample.
+// Warms up, then takes samples until `rule` ends the series. `first` is the call whose result was checked. If this call
+// took the whole time limit, it is the only sample.
 Timing sample(Run run, const RungProblem& problem, std::vector<float>& o, const Sample& first,
               const StoppingRule& rule) {
   if (rule.repeats == 0 && first.wall >= rule.time_limit) return {{first}, "one call"};

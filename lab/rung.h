@@ -1,6 +1,6 @@
-// Interface of a rung, which is one program of the ladder (docs/ladder.md). It describes the problem that a rung
-// computes, the times that it returns, and the sizes that it supports. The functions are in cpu/ and cuda/; rungs.cpp
-// lists the rungs; measure.cpp checks and times them.
+// Interface of a rung, which is one program of the ladder (docs/ladder.md). Defines the problem that a rung computes,
+// the times that it returns, and the sizes that it supports. The functions are in cpu/ and cuda/; rungs.cpp lists the
+// rungs; measure.cpp checks and times them.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct RungProblem {
   std::int64_t elements() const { return std::int64_t{batch} * rows * dim; }  // elements per tensor
 };
 
-// Kernel launches of one run. count is 0 on the CPU and for `library`, because the library does not report it.
+// Kernel launches of one run. count is 0 on the CPU, and for rung `library`, which does not report its launches.
 struct Launches {
   std::int64_t count = 0;
   std::size_t shared_bytes = 0;  // dynamic shared memory of a block

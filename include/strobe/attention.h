@@ -4,7 +4,7 @@
 //   strobe::forward(attention, {.o = view_bhsd(o, DType::fp32, {B, H, S, D}), .lse = lse});
 //
 // Ownership: the caller owns every tensor, array, workspace and stream. No function keeps a pointer after it returns,
-// except that work queued on a CUDA stream uses the memory until the stream reaches the end of that work.
+// except that work queued on a CUDA stream uses the memory until that work completes.
 // Threads: every function may be called concurrently, if no call writes memory that another call uses. A call on the
 // CPU uses the worker threads of the process and returns when the outputs are complete. Concurrent calls share the
 // workers and together use about one thread per core. Workers start at the first call, block all signals, and end with
@@ -49,9 +49,9 @@ struct Window {
   std::int64_t right = -1;
 };
 
-// Drops each probability with probability t / 65536, where t is 65536 p rounded to an integer of at most 65535, and
-// scales the others by 65536 / (65536 - t). The 16 random bits of a score are a function of (seed, b, hq, i, j),
-// computed by Philox4x32-10. So both passes, all kernels and all devices drop the same elements.
+// Drops each element of P, the softmax of the scores, with probability t / 65536. Scales the others by 65536 / (65536 -
+// t). t is 65536 p rounded to an integer, at most 65535. Philox4x32-10 computes the 16 random bits of an element from
+// (seed, b, hq, i, j). So both passes, all kernels and all devices drop the same elements.
 struct Dropout {
   float p = 0;  // 0 <= p < 1; 0 disables dropout
   std::uint64_t seed = 0;
@@ -96,8 +96,9 @@ struct Attention {
   std::int64_t max_seqlen_k = 0;
 
   // Boolean mask [B or 1, Hq or 1, Sq or 1, Sk or 1]: a row uses a key only if the mask allows it too. In a packed
-  // batch B, Sq and Sk are the sizes of a bias. Pairs of a row and a key that are masked do not affect any output,
-  // except that on CUDA a NaN or infinity in a key may reach every row of a tile in which some row uses a key.
+  // batch, replace B, Sq and Sk by the sizes that a bias has there. A masked pair of a row and a key does not affect
+  // any output if Q, K and V are finite. A NaN or infinity in a key may reach masked rows of the same tile (CUDA), or
+  // of the same head (kernels `standard` and `frugal`).
   MaskView mask{};
   // Elements from the slopes of one sequence to those of the next, if alibi_slopes is [B, Hq]. 0: alibi_slopes is [Hq],
   // shared by all sequences.
@@ -134,7 +135,7 @@ struct Gradients {
 enum class Pass { forward, backward };
 enum class Device { cpu, cuda };
 
-// How to compute. These options affect speed and rounding only.
+// Options that affect speed and rounding only.
 // CUDA: every pointer of a call, including lengths, offsets, slopes and sinks, must be in device memory of the calling
 // thread's current GPU. The call queues work on `stream` and returns. It allocates nothing, so CUDA graphs can capture
 // it. Lengths and offsets outside their tensors are clamped without an error.
@@ -149,8 +150,8 @@ struct Execution {
   void* workspace = nullptr;  // aligned to 64 bytes (CUDA: 256). If null, the library allocates one on the CPU; on CUDA
                               // null is valid only if workspace_bytes() is 0
   std::size_t workspace_bytes = 0;  // size of workspace in bytes; at least the result of workspace_bytes()
-  // Forward on the CPU with finite inputs: the bits of a row of O and LSE do not depend on its batch, on chunking of
-  // the queries or on padding. Costs speed (docs/kernels-cpu.md). Backward ignores it.
+  // Makes the bits of a row of O and LSE independent of batch, chunking of the queries and padding. For forward on the
+  // CPU with finite inputs; backward ignores it. Costs speed (docs/kernels-cpu.md).
   bool batch_invariant = false;
   Executor executor{};    // CPU: runs the tasks of the call; default: the process's worker threads
   Allocator allocator{};  // CPU: provides the workspace if `workspace` is null; default: aligned_alloc
@@ -177,7 +178,7 @@ void backward(const Attention& attention, const BackwardInputs& inputs, const Gr
 //   std::vector<char> memory(workspace_bytes(attention, Pass::forward) + 64);  // + 64: room to align
 std::size_t workspace_bytes(const Attention& attention, Pass pass, const Execution& execution = {});
 
-// States if a kernel supports a problem, and how it would compute it.
+// Describes whether a kernel supports a problem, and how it would compute the result.
 struct Verdict {
   std::string kernel;
   std::string refusal;              // reason why the kernel does not support the problem; empty if it does

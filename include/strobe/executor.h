@@ -7,7 +7,7 @@
 namespace strobe {
 
 // run(context, count, task, task_context) must call task(task_context, i) once for each i in [0, count) and return when
-// all calls have ended. The calls may run concurrently or not, on any thread, but must start in increasing order of i,
+// all calls have ended. The calls may run concurrently and on any thread. They must start in increasing order of i,
 // because a task may wait for an earlier one. A task never throws. run may throw before it starts the first task.
 //
 //   void run(void* pool, int count, void (*task)(void*, int), void* task_context) {

@@ -7,7 +7,7 @@
  *   if (strobe_forward(&attention, &outputs, NULL) != STROBE_OK) puts(strobe_last_error());
  *
  * Ownership: the caller owns every struct, tensor, array, workspace and stream. No function keeps a pointer after it
- * returns, except that work queued on a CUDA stream uses the memory until the stream reaches the end of that work.
+ * returns, except that work queued on a CUDA stream uses the memory until that work completes.
  * Threads: every function may be called concurrently, if no call writes memory that another call uses. Concurrent calls
  * on the CPU share the worker threads of the process. The error text is per thread.
  * Errors: functions return a status; STROBE_OK is 0. After any other status strobe_last_error() returns one line of
@@ -28,8 +28,8 @@
 extern "C" {
 #endif
 
-/* Incremented when an existing declaration changes its meaning. New fields are only appended to a struct, and their
- * value 0 selects the old behaviour. Each struct starts with its size, so a program works with an older or newer
+/* Incremented when an existing declaration changes its meaning. Only structs that start with `size` may grow: new
+ * fields are appended, and their value 0 selects the old behaviour. A program therefore works with an older or newer
  * library.
  */
 #define STROBE_ABI_VERSION 1
@@ -80,8 +80,8 @@ typedef struct strobe_index_view {
   int64_t count;    /* number of integers */
 } strobe_index_view;
 
-/* The attention problem. Initialize it with strobe_attention_init(), which sets both sides of the window to -1, the
- * size, and all other fields to zero. Pass the same description to forward and backward. */
+/* The attention problem. Initialize it with strobe_attention_init(), which sets `size`, sets both sides of the window
+ * to -1, and sets all other fields to zero. Pass the same description to forward and backward. */
 typedef struct strobe_attention {
   size_t size; /* sizeof(strobe_attention) */
 
@@ -150,8 +150,8 @@ typedef struct strobe_gradients {
 } strobe_gradients;
 
 /* The caller's own threads, for calls on the CPU. run() must call task(task_context, i) once for each i in [0, count)
- * and return when all calls have ended. They may run concurrently or not, on any thread, but must start in increasing
- * order of i, because a task may wait for an earlier one. */
+ * and return when all calls have ended. The calls may run concurrently and on any thread. They must start in
+ * increasing order of i, because a task may wait for an earlier one. */
 typedef struct strobe_executor {
   void (*run)(void* context, int32_t count, void (*task)(void* task_context, int32_t index), void* task_context);
   void* context;
@@ -165,10 +165,10 @@ typedef struct strobe_allocator {
   void* context;
 } strobe_allocator;
 
-/* How to compute. These options affect speed and rounding only. Initialize it with strobe_execution_init(); a null
+/* Options that affect speed and rounding only. Initialize the struct with strobe_execution_init(); a null
  * strobe_execution* means the same defaults. CUDA: every pointer of a call must be in device memory of the calling
  * thread's current GPU. The call queues work on `stream` and returns. It allocates nothing, so CUDA graphs can capture
- * it. Lengths and offsets outside their tensors are clamped without an error. */
+ * the call. Lengths and offsets outside their tensors are clamped without an error. */
 typedef struct strobe_execution {
   size_t size;                /* sizeof(strobe_execution) */
   int32_t device;             /* STROBE_CPU or STROBE_CUDA */
@@ -179,8 +179,8 @@ typedef struct strobe_execution {
   void* stream;               /* CUDA: the caller's cudaStream_t */
   void* workspace;            /* aligned to 64 bytes (CUDA: 256). If null, the library allocates one on the CPU */
   size_t workspace_bytes;     /* size of workspace; at least strobe_workspace_bytes() */
-  int32_t batch_invariant;    /* 1: in a forward on the CPU with finite inputs, the bits of a row of O and LSE do not
-                                 depend on its batch, on chunking of the queries or on padding. Backward ignores it */
+  int32_t batch_invariant;    /* 1: the bits of a row of O and LSE do not depend on batch, chunking of the queries or
+                                 padding. For forward on the CPU with finite inputs; backward ignores it */
   strobe_executor executor;   /* CPU: runs the tasks of the call; all zero: the worker threads of the process */
   strobe_allocator allocator; /* CPU: provides the workspace if `workspace` is null; all zero: aligned_alloc */
 } strobe_execution;

@@ -2,8 +2,8 @@
 // loop, rows in the inner one.
 //
 // A tile of K and V is loaded once and used with every tile of Q. The running maximum m, sum l and output O of a row
-// are therefore in memory. For every tile of keys they are loaded, updated and stored. O is always normalised:
-// after each tile it is the attention over the keys so far. The five steps are functions; rung `five-kernels` launches
+// are therefore in memory. For every tile of keys they are loaded, updated and stored. O is always normalised: after
+// each tile, O is the attention output over the keys so far. The five steps are functions; rung `five-kernels` launches
 // them as kernels.
 #include <algorithm>
 #include <cmath>

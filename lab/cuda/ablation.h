@@ -1,5 +1,5 @@
-// The ideas that the ablation leaves out of rung `pinned`, one at a time, and functions that launch its kernel without
-// one. Used by ablation.cpp.
+// The ideas that the ablation leaves out of rung `pinned`, one at a time, and functions that launch the kernel of that
+// rung without one idea. Used by ablation.cpp.
 #pragma once
 
 #include "lab/cuda/host.h"

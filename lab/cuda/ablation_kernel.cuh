@@ -91,11 +91,12 @@ struct Block {
     return largest;
   }
 
-  // Returns the sum of `weight` over the row. Without `registers`, reads P, which this warp has written.
-  __device__ float row_sum(float weight) const {
+  // Returns the sum of `probability`, this thread's element of P, over the row. Without `registers`, reads P from
+  // shared memory, where this warp has written it.
+  __device__ float row_sum(float probability) const {
     float sum = 0;
     if constexpr (kRegisters) {
-      sum = warp_sum(weight);
+      sum = warp_sum(probability);
     } else {
 #pragma unroll(kUnroll)
       for (int c = 0; c < kTile; ++c) sum += p[y * kWidth + c];
@@ -105,11 +106,11 @@ struct Block {
 
   // Adds columns x, x + 32 of row y of P V to `pv`.
   __device__ void weighted_sums(float (&pv)[kSquares]) const {
-    const float *weights = p + y * kWidth, *values = v + x;
+    const float *probabilities = p + y * kWidth, *values = v + x;
     if constexpr (kFloat4) {
 #pragma unroll(kUnroll)
       for (int key = 0; key < kTile; key += 4) {
-        const float4 four = *reinterpret_cast<const float4*>(weights + key);
+        const float4 four = *reinterpret_cast<const float4*>(probabilities + key);
 #pragma unroll
         for (int h = 0; h < kSquares; ++h) {
           const float* column = values + key * kStride + h * kTile;
@@ -121,22 +122,22 @@ struct Block {
 #pragma unroll(kUnroll)
       for (int key = 0; key < kTile; ++key) {
 #pragma unroll
-        for (int h = 0; h < kSquares; ++h) pv[h] += weights[key] * values[key * kStride + h * kTile];
+        for (int h = 0; h < kSquares; ++h) pv[h] += probabilities[key] * values[key * kStride + h * kTile];
       }
     }
   }
 
   // Updates the state with the tile of keys in `k` and `v`.
   __device__ void attend(State& state) const {
-    const float value = score(), tile_m = row_max(value), weight = expf(value - tile_m);
-    p[y * kWidth + x] = weight;
+    const float value = score(), tile_m = row_max(value), probability = expf(value - tile_m);
+    p[y * kWidth + x] = probability;
     __syncwarp();  // only this warp writes and reads row y of P
-    const float new_m = fmaxf(state.m, tile_m), tile_weight = expf(tile_m - new_m);
-    const float old_l = state.l * expf(state.m - new_m), new_l = old_l + tile_weight * row_sum(weight);
+    const float new_m = fmaxf(state.m, tile_m), tile_scale = expf(tile_m - new_m);
+    const float old_l = state.l * expf(state.m - new_m), new_l = old_l + tile_scale * row_sum(probability);
     float pv[kSquares] = {};
     weighted_sums(pv);
 #pragma unroll
-    for (int h = 0; h < kSquares; ++h) state.o[h] = (old_l * state.o[h] + tile_weight * pv[h]) / new_l;
+    for (int h = 0; h < kSquares; ++h) state.o[h] = (old_l * state.o[h] + tile_scale * pv[h]) / new_l;
     state.m = new_m;
     state.l = new_l;
   }

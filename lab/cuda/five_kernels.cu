@@ -1,8 +1,8 @@
 // Rung `five-kernels`: the five steps of rung `sequential` as five kernels, on tensors in GPU memory.
 //
 // As in the source report, each kernel is launched as <<<1, 1>>>. One GPU thread computes one step of a tile, and a
-// tile takes five launches. This gains nothing, but shows how slow a single GPU thread is. S and the maxima and sums of
-// a tile are in global memory between the steps.
+// tile takes five launches. This rung is not faster, but shows how slow a single GPU thread is. S and the maxima and
+// sums of a tile are in global memory between the steps.
 #include "lab/cuda/host.h"
 #include "lab/cuda/runs.h"
 

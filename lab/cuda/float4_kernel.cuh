@@ -50,24 +50,24 @@ __global__ void __launch_bounds__(kTile* kTile, 2) attend(Tensors t) {
 #pragma unroll
     for (int c = 0; c < kDim; c += 4) score += dot(four(q + y * kStride + c), four(k + x * kStride + c));
     score *= t.scale;
-    const float tile_m = warp_max(score), weight = expf(score - tile_m), tile_l = warp_sum(weight);
-    p[y * kWidth + x] = weight;
+    const float tile_m = warp_max(score), probability = expf(score - tile_m), tile_l = warp_sum(probability);
+    p[y * kWidth + x] = probability;
     __syncwarp();  // only this warp writes and reads row y of P
 
-    const float new_m = fmaxf(m, tile_m), tile_weight = expf(tile_m - new_m);
-    const float old_l = l * expf(m - new_m), new_l = old_l + tile_weight * tile_l;
+    const float new_m = fmaxf(m, tile_m), tile_scale = expf(tile_m - new_m);
+    const float old_l = l * expf(m - new_m), new_l = old_l + tile_scale * tile_l;
     float pv[kSquares] = {};
 #pragma unroll
     for (int key = 0; key < kTile; key += 4) {
-      const float4 weights = four(p + y * kWidth + key);
+      const float4 probabilities = four(p + y * kWidth + key);
 #pragma unroll
       for (int h = 0; h < kSquares; ++h) {
         const float* values = v + key * kStride + h * kTile + x;  // column x of 4 keys
-        pv[h] += dot(weights, {values[0], values[kStride], values[2 * kStride], values[3 * kStride]});
+        pv[h] += dot(probabilities, {values[0], values[kStride], values[2 * kStride], values[3 * kStride]});
       }
     }
 #pragma unroll
-    for (int h = 0; h < kSquares; ++h) o[h] = (old_l * o[h] + tile_weight * pv[h]) / new_l;
+    for (int h = 0; h < kSquares; ++h) o[h] = (old_l * o[h] + tile_scale * pv[h]) / new_l;
     m = new_m;
     l = new_l;
   }

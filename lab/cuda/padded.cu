@@ -52,16 +52,16 @@ __global__ void __launch_bounds__(kTile* kTile, 2) attend(Tensors t, int first_k
   for (int c = 0; c < kTile; ++c) tile_l += p[at(y, c)];
 
   const float m = first ? tile_m : t.m[row + y];
-  const float new_m = fmaxf(m, tile_m), tile_weight = expf(tile_m - new_m);
+  const float new_m = fmaxf(m, tile_m), tile_scale = expf(tile_m - new_m);
   const float old_l = first ? 0 : t.l[row + y] * expf(m - new_m);
-  const float new_l = old_l + tile_weight * tile_l;
+  const float new_l = old_l + tile_scale * tile_l;
 #pragma unroll 1
   for (int c = x; c < t.dim; c += kTile) {
     float pv = 0;
 #pragma unroll 1
     for (int key = 0; key < kTile; ++key) pv += p[at(y, key)] * v[at(key, c)];
     const float old_o = first ? 0 : old_l * o[at(y, c)];
-    o[at(y, c)] = (old_o + tile_weight * pv) / new_l;
+    o[at(y, c)] = (old_o + tile_scale * pv) / new_l;
   }
   __syncthreads();  // O is complete, and every thread has read m and l
   if (x == 0) {

@@ -71,9 +71,9 @@ __global__ void __launch_bounds__(kWarps* kLanes) attend(Tensors t) {
       const float highest = fmaxf(m[r], warp_max(largest) * t.scale), before = expf(m[r] - highest);
 #pragma unroll
       for (int n = 0; n < kKeys; ++n) {
-        const float weight = expf(score[r][n] * t.scale - highest);
-        my_p[r * kWidth + x + kLanes * n] = weight;
-        sum += weight;
+        const float probability = expf(score[r][n] * t.scale - highest);
+        my_p[r * kWidth + x + kLanes * n] = probability;
+        sum += probability;
       }
       l[r] = before * l[r] + warp_sum(sum);
       m[r] = highest;
@@ -91,9 +91,9 @@ __global__ void __launch_bounds__(kWarps* kLanes) attend(Tensors t) {
       }
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        const float4 weights = four(my_p + r * kWidth + key);
+        const float4 probabilities = four(my_p + r * kWidth + key);
 #pragma unroll
-        for (int h = 0; h < kColumns; ++h) o[r][h] += dot(weights, value[h]);
+        for (int h = 0; h < kColumns; ++h) o[r][h] += dot(probabilities, value[h]);
       }
     }
   }

@@ -32,7 +32,7 @@ class AgreedRefusal : public Error {
 // from rank 0's, throws AgreedRefusal(invalid_argument) with the key, both values, both ranks and their hosts.
 void check_same_facts(Communicator& communicator, const Json& facts);
 
-// Runs `work` on rank 0 only. If it throws Error(invalid_argument) or Error(unsupported), every rank throws
+// Runs `work` on rank 0 only. If `work` throws Error(invalid_argument) or Error(unsupported), every rank throws
 // AgreedRefusal with the same code and text.
 void on_first_rank(Communicator& communicator, const std::function<void()>& work);
 

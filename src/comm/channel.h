@@ -37,7 +37,7 @@ class Channel {
   std::optional<Json> next();              // nullopt if no complete message has arrived
   std::optional<Json> next(double until);  // waits at most until this time of the steady clock
   void set_longest(std::size_t bytes) { longest_ = bytes; }
-  // Stops reading. Call it if the last message was malformed.
+  // Stops reading. The caller calls this after a malformed message.
   void refuse() { ended_ = malformed_ = true; }
   bool ended() const { return ended_; }          // next() will return no more messages
   bool malformed() const { return malformed_; }  // ended because of invalid data

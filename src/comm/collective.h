@@ -55,8 +55,8 @@ inline Elements elements(std::span<std::byte> values) {
   return {values.data(), static_cast<std::int64_t>(values.size()), Element::byte};
 }
 
-// The range of elements that a rank holds after an even split of `total` elements. Sizes differ by at most one element,
-// and the larger ranges come first.
+// A rank's shard: the range of elements that the rank holds after an even split of `total` elements. Sizes differ by at
+// most one element, and the larger ranges come first.
 struct Share {
   std::int64_t first, count;
 };

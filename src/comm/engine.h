@@ -21,15 +21,15 @@ class Engine {
 
   virtual bool takes_gpu_memory() const { return false; }
 
-  // Returns rank 0's text on all ranks. It is called before the first collective, to exchange rank 0's address if no
-  // environment variable has it. The default implementation returns `text`.
+  // Returns rank 0's text on all ranks. The communicator calls this before the first collective to broadcast rank 0's
+  // address, if no environment variable has the address. The default implementation returns `text`.
   virtual std::string share_text(const std::string& text) { return text; }
 
   // Runs one collective. Returns when `out` is complete, or soon after `stopped` returns true. In the second case, no
   // other collective follows. Sizes are already checked. Throws Error(runtime) if the underlying library fails.
   virtual void run(const Collective& collective, const Stopped& stopped) = 0;
 
-  // Shuts down the library after the last collective; all ranks call it. It is not called after a failure.
+  // Shuts down the library. All ranks call this after the last collective, but not after a failure.
   virtual void finish() {}
 };
 
@@ -38,8 +38,8 @@ inline constexpr std::int64_t kChunk = std::int64_t{1} << 28;
 
 std::unique_ptr<Engine> make_single_engine();
 
-// Initializes MPI and sets rank, size and one_host of the world. Throws Error(unsupported) if this build has no MPI, as
-// does plain_mpi_all_reduce(). make_nccl_engine() and nccl_id() throw it if this build has no NCCL.
+// Initializes MPI and sets rank, size and one_host of the world. make_mpi_engine() and plain_mpi_all_reduce() throw
+// Error(unsupported) if this build has no MPI; make_nccl_engine() and nccl_id() throw it if this build has no NCCL.
 std::unique_ptr<Engine> make_mpi_engine(World& world, std::int64_t chunk);
 const char* why_no_mpi();  // null if MPI is built in
 

@@ -24,11 +24,11 @@ class Reception {
  public:
   Reception(Listener& listener, const World& world);
 
-  // Returns the ranks authenticated since the last call. Waits for one, at most until `until`.
+  // Returns the ranks authenticated since the last call. Waits for at least one, but not longer than until `until`.
   std::vector<Guest> wait(double until);
 
  private:
-  struct Stranger {
+  struct Stranger {  // a connection that has not authenticated yet
     Channel channel;
     double until;
     std::string greeting_nonce, own_nonce;  // empty until the greeting has arrived
@@ -44,6 +44,7 @@ class Reception {
   std::vector<Stranger> strangers_;
 };
 
+// Rank 0's address, and time limits of the handshake.
 struct Meeting {
   std::string addresses;  // separated by spaces
   int port = 0;
@@ -52,7 +53,7 @@ struct Meeting {
 };
 
 // The other ranks' side: connects, checks that rank 0 knows the token, and presents this rank. Cycles through the
-// addresses until `until`. Throws Error(runtime).
+// addresses until the time `until`. Throws Error(runtime).
 Channel join_rank_0(const World& world, Presentation presentation, const Meeting& meeting);
 
 }  // namespace strobe::comm

@@ -52,8 +52,8 @@ struct Failed {
 };
 // From rank 0: all ranks have left, and the connections close.
 struct Closed {};
-// Heartbeat. `calls` has the number of the latest call that a rank has entered: one entry per rank if rank 0 sends it,
-// otherwise one entry, for the sender.
+// Heartbeat. An entry of `calls` is the number of the latest call that a rank has entered. Rank 0 sends one entry per
+// rank. Other ranks send one entry, their own.
 struct Beat {
   std::vector<std::int64_t> calls;
   bool left = false;  // the sender makes no more calls

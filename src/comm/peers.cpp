@@ -98,7 +98,7 @@ void Peers::greet(Listener& listener) {
       members_.push_back({.rank = guest.presentation.rank, .channel = std::move(guest.channel)});
     }
     if (!refusal.empty())
-      until = std::min(until, now_seconds() + limits_.silence);  // ranks that connect later receive it too
+      until = std::min(until, now_seconds() + limits_.silence);  // time for other ranks to connect and receive it
   }
   if (!refusal.empty()) refuse_all({.reason = refusal, .is_bad_input = true});
   for (int rank = 1; rank < world_.size; ++rank) {
@@ -163,7 +163,7 @@ void Peers::attend_until_closed() {
       announced = true;
       const std::lock_guard lock(mutex_);
       left_[static_cast<std::size_t>(world_.rank)] = true;
-      next_beat = 0;  // announce it with a heartbeat now
+      next_beat = 0;  // sends a heartbeat now, which announces that this rank leaves
     }
     if (beat_now_.exchange(false)) next_beat = 0;
     if (now_seconds() >= next_beat) {

@@ -85,8 +85,8 @@ void StagedEngine::run_whole(const Collective& collective, const Stopped& stoppe
 }
 
 // Splits a reduce-scatter or all-gather into chunks. Chunk i has elements [i * columns, (i + 1) * columns) of every
-// rank's share, so share_of() on the chunk returns each rank's part. Parts may differ, by one element, only in the
-// last chunk.
+// rank's share, so share_of() on the chunk returns each rank's part. The parts have equal sizes, except that they may
+// differ by one element in the last chunk.
 void StagedEngine::run_shares(const Collective& collective, const Stopped& stopped) {
   const bool scatters = collective.kind == Kind::reduce_scatter;
   const Elements& whole = scatters ? collective.in : collective.out;

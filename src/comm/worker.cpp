@@ -56,8 +56,8 @@ std::unique_ptr<Peers> meet_rank_0(Engine& engine, World& world, const Communica
                                  static_cast<int>(meeting.at("port").as_integer()));
 }
 
-// Returns the listening socket inherited from the launcher. Otherwise listens on MASTER_PORT, on the interface of
-// MASTER_ADDR if this host has it.
+// Returns the listening socket inherited from the launcher, if there is one. Otherwise listens on MASTER_PORT, on the
+// interface of MASTER_ADDR if this host has that address.
 Listener listener_at_master(const World& world) {
   if (world.master_listener >= 0) return Listener::adopt(world.master_listener, world.master_port);
   std::string address = listening_address(world);

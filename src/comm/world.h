@@ -38,7 +38,7 @@ using Variable = std::function<const char*(const char* name)>;
 
 // Recognises, in this order, Open MPI's mpirun, Slurm's srun, RANK/WORLD_SIZE (torchrun's names, for engine nccl only)
 // and PMIx. Without these variables the world has one rank. Throws Error(invalid_argument) if a variable is not a
-// number, if the rank is not below the number of ranks, or if the token is too short or too long.
+// number or the rank is not below the number of ranks. Also throws if the token is too short or too long.
 World world_from(const Variable& variable);
 World this_world();  // from the environment
 

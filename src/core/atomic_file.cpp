@@ -30,7 +30,8 @@ std::string name_in_proc(int descriptor) { return fmt::format("/proc/self/fd/{}"
 // Links an unnamed file at the path `to`. Fails with EEXIST if `to` exists.
 bool link_unnamed(int descriptor, const std::string& to) {
   if (linkat(descriptor, "", AT_FDCWD, to.c_str(), AT_EMPTY_PATH) == 0) return true;
-  if (errno != ENOENT && errno != EPERM && errno != EINVAL) return false;  // otherwise only AT_EMPTY_PATH is forbidden
+  // These errors mean that AT_EMPTY_PATH is not permitted. The link in /proc needs no privileges.
+  if (errno != ENOENT && errno != EPERM && errno != EINVAL) return false;
   return linkat(AT_FDCWD, name_in_proc(descriptor).c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 

@@ -2,8 +2,8 @@
 // links or renames it to the target.
 //
 // The temporary file has a name, NAME.strobe-tmp-XXXXXX (temporary_file.h), only during a rename, after temporary(), or
-// if the file system has no O_TMPFILE. A process that is killed at such a moment leaves it; the next AtomicFile for the
-// same NAME removes it.
+// if the file system has no O_TMPFILE. A process that is killed while the file has a name leaves the file behind. The
+// next AtomicFile for the same NAME removes it.
 #pragma once
 
 #include <cstdint>
@@ -69,8 +69,8 @@ class AtomicFile {
   RemovalEntry removal_;   // removes that name on a signal
 };
 
-// Throws Error(invalid_argument) if `path`, given by the flag `what`, and `other` name the same file, which need not
-// exist. Compares only regular files; "-" is not a file.
+// Throws Error(invalid_argument) if `path` and `other` name the same file. `what` and `other_what` are the flags that
+// gave them. The file need not exist. Compares only regular files; "-" is not a file.
 void check_apart(std::string_view what, const std::string& path, std::string_view other_what, const std::string& other);
 
 // Removes the temporary files of all open AtomicFiles. Safe inside a signal handler.

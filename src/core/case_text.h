@@ -11,7 +11,7 @@
 namespace strobe {
 
 struct CaseWord {
-  std::string name;   // name of the bench's flag and of the key in a result row's "config": "num_kv_heads"
+  std::string name;   // flag of `strobe bench`, and key in the "config" of a result row: "num_kv_heads"
   std::string value;  // "on" for a name without a value; a comma-separated list stays one string
 };
 
@@ -30,7 +30,7 @@ struct CaseWord {
 std::vector<CaseWord> case_words(std::string_view text);
 
 // Converts the words of a line to flags. If the first word is a size or a type, the words before the first flag are the
-// text of a case, and each becomes one or more flags. All other words are copied.
+// text of a case. Each of them becomes one or more flags. All other words are copied.
 std::vector<std::string> with_case_flags(std::span<const std::string> words);
 
 }  // namespace strobe

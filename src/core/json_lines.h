@@ -10,9 +10,9 @@
 namespace strobe {
 
 // Calls `take` for each line that ends in a newline, with its number from 1. Returns the total size of these lines in
-// bytes. An incomplete last line is accepted if it follows another line, or if it begins with `row_begin` or is a
-// prefix of it. Otherwise strobe did not write the file and must not change it: throws Error(invalid_argument),
-// prefixed with `shown`.
+// bytes. Ignores an incomplete last line. `row_begin` is the text with which every row begins. If the file has no
+// complete line and its text contradicts `row_begin`, another program wrote the file and strobe must not change it.
+// Then throws Error(invalid_argument), prefixed with `shown`.
 std::size_t for_each_whole_line(std::string_view text, std::string_view row_begin, const std::string& shown,
                                 const std::function<void(std::string_view line, int number)>& take);
 

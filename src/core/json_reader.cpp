@@ -112,7 +112,7 @@ class Parser {
     }
   }
 
-  // Readers that look a key up and readers that visit all members must see the same value.
+  // Rejects an object with a repeated key, because a lookup and a loop over the members would see different values.
   void refuse_repeated_keys(const Json::Object& members) const {
     std::vector<std::string_view> keys;
     keys.reserve(members.size());

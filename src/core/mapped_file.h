@@ -15,7 +15,7 @@ class MappedFile {
   // file, and Error(out_of_memory) if it cannot be mapped. `shown` precedes the reason. Follows symbolic links. Rejects
   // a FIFO without waiting for a writer.
   MappedFile(const std::string& path, const std::string& shown);
-  MappedFile(Descriptor file, const std::string& shown);  // takes an open file
+  MappedFile(Descriptor file, const std::string& shown);  // takes ownership of an open file
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

@@ -7,8 +7,8 @@
 
 namespace strobe {
 
-// c [rows x cols] = a [rows x steps] b [steps x cols], plus the addend if there is one. cols is at most the width of
-// one panel.
+// c [rows x cols] = a [rows x steps] b [steps x cols], plus the addend if there is one. `steps` is the inner dimension
+// (K of a GEMM). `cols` is at most the width of one panel.
 struct MatmulPanel {
   const float *a, *b;
   std::ptrdiff_t a_stride, b_stride;  // elements between stored rows

@@ -1,9 +1,9 @@
 // Philox4x32-10 (Salmon et al., 2011), and the dropout mask made from it.
 //
 // One call gives 16 random bits to each of 8 scores. The scores of a (b, hq) plane are split into squares of 16 rows x
-// 16 keys. A square takes 32 calls: call (r, c), with r < 8 and c < 4, serves rows r and r + 8 at keys 2c, 2c + 1,
-// 2c + 8 and 2c + 9. These are the scores that one lane of an m16n8 accumulator fragment holds, so each lane draws its
-// own random bits.
+// 16 keys. A square takes 32 calls (r, c), with r < 8 and c < 4. Call (r, c) gives the bits of rows r and r + 8 at
+// keys 2c, 2c + 1, 2c + 8 and 2c + 9. These are the scores that one lane of an m16n8 accumulator fragment holds, so
+// each lane draws its own random bits.
 #pragma once
 
 #include <algorithm>

@@ -16,7 +16,7 @@ class RemovalEntry {
   RemovalEntry(const RemovalEntry&) = delete;
   RemovalEntry& operator=(const RemovalEntry&) = delete;
 
-  // Throws std::bad_alloc. Ignores a path longer than PATH_MAX, since no file can have it.
+  // Throws std::bad_alloc. Ignores a path longer than PATH_MAX, because open() rejects it.
   void set(const std::string& path);
   void clear() noexcept;
 

@@ -1,8 +1,8 @@
-// SIMD vectors on GCC's vector extensions, as wide as the instruction set for which the file is compiled, and the
-// operations that need intrinsics. Only files in attention/cpu/isa/, ops/cpu/isa/ and device/cpu/isa/ include this
-// header, directly or through simd_memory.h and simd_panel.h. It uses only the fixed-width integers of the standard
-// library. Otherwise the linker could use, in portable code, an inline library function that was compiled here for
-// AVX-512.
+// SIMD vectors on GCC's vector extensions, and the operations that need intrinsics. A vector is as wide as the
+// registers of the instruction set for which the file is compiled. Only files in attention/cpu/isa/, ops/cpu/isa/ and
+// device/cpu/isa/ include this header, directly or through simd_memory.h and simd_panel.h. The header uses only the
+// fixed-width integers of the standard library. Otherwise portable code could be linked with an inline library function
+// that was compiled here for AVX-512.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ STROBE_INLINE I32 load(const std::int32_t* from) { return load_vector<I32>(from)
 STROBE_INLINE U16 load(const std::uint16_t* from) { return load_vector<U16>(from); }
 STROBE_INLINE void store(float* to, F32 v) { store_vector<F32>(to, v); }
 STROBE_INLINE void store(std::uint16_t* to, U16 v) { store_vector<U16>(to, v); }
-// x - 0 is x and costs nothing; x + 0 is an addition, since -0 + 0 is +0.
+// The compiler removes x - 0. It cannot remove x + 0, because -0 + 0 is +0.
 STROBE_INLINE F32 broadcast(float x) { return x - F32{}; }
 STROBE_INLINE I32 broadcast(std::int32_t x) { return I32{} + x; }
 STROBE_INLINE U32 broadcast(std::uint32_t x) { return U32{} + x; }

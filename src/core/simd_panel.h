@@ -1,6 +1,6 @@
-// Computes one panel of columns of a matmul (MatmulPanel). Packs the panel of the right operand into a buffer, for
-// kSteps steps of the inner dimension k at a time. The buffer stays in L1 while all rows read it. Reads the left
-// operand in place and broadcasts each element to a vector. Only isa/*.cpp of ops/cpu/ and device/cpu/ include it.
+// Computes one panel of columns of a matmul (MatmulPanel). Packs kSteps rows of the right operand's panel at a time
+// into a buffer. The buffer stays in L1 while all rows of the left operand use it. Reads the left operand in place and
+// broadcasts each element to a vector. Only isa/*.cpp of ops/cpu/ and device/cpu/ include this header.
 #pragma once
 
 #include "core/matmul_panel.h"
@@ -16,8 +16,8 @@ class PanelMatmul {
 
   static void matmul(const MatmulPanel& p) {
     if (p.cols == kColumns) return matmul_whole(p);
-    // A panel at the edge of the matrix is narrower than kColumns: computes full-width row blocks in a temporary tile
-    // and copies the valid columns.
+    // This panel is narrower than kColumns, because it is at the edge of the matrix. Computes full-width row blocks in
+    // a temporary tile and copies the valid columns.
     constexpr std::int64_t kRows = 8 * M;
     alignas(64) float tile[kRows * kColumns];
     for (std::int64_t first = 0; first < p.rows; first += kRows) {
@@ -38,7 +38,7 @@ class PanelMatmul {
   }
 
  private:
-  static constexpr int kSteps = 256;  // steps of k per block; with AVX-512 the packed block has 32 KB
+  static constexpr int kSteps = 256;  // block size in k; with AVX-512 the packed block has 32 KB
 
   static constexpr int kAhead = 16;  // prefetch distance in k for a transposed left operand
 
@@ -71,7 +71,7 @@ class PanelMatmul {
     } while (done < p.steps);
   }
 
-  // Packs steps [first, first + steps) of the right operand, with zeros beyond the last column.
+  // Packs rows [first, first + steps) of the right operand, with zeros beyond the last column.
   static void pack(const MatmulPanel& p, std::int64_t first, int steps, float* out) {
     const auto cols = static_cast<int>(p.cols);
     if (!p.b_transposed) {

@@ -16,7 +16,7 @@ struct Summary {
   double spread = 0;  // interquartile range / median
   double low = 0;     // confidence interval of the median, [low, high]: two order statistics
   double high = 0;
-  double confidence = 0;  // coverage of that interval: at least 0.95 if n >= 6, else that of [min, max]
+  double confidence = 0;  // probability that [low, high] covers the median: at least 0.95 if n >= 6
 
   // Half of the interval's width, relative to the median: 0.01 means within 1 %.
   double relative_half_width() const { return median > 0 ? (high - low) / (2 * median) : 0; }

@@ -8,8 +8,8 @@ namespace strobe {
 
 inline std::size_t table_width_limit = SIZE_MAX;  // columns; SIZE_MAX: no limit
 
-// A wider table is continued below with its first column repeated; a last column of text is wrapped. By default there
-// is no limit.
+// Sets the limit. The columns of a wider table that do not fit are printed below, with the first column repeated. A
+// last column of text is wrapped.
 inline void limit_table_width(std::size_t columns) { table_width_limit = columns; }
 
 }  // namespace strobe

@@ -24,7 +24,8 @@ constexpr std::string_view kAlphanumerics = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXY
 constexpr std::size_t kRandomLetters = 6, kTemporarySuffix = kTemporaryMark.size() + kRandomLetters;
 constexpr std::size_t kMaxStemBytes = NAME_MAX - kTemporarySuffix;
 
-// Returns at most the first `most` bytes of `text`, which must be longer, cut between UTF-8 characters.
+// Returns the first `most` bytes of `text`, or fewer to end between UTF-8 characters. `text` must be longer than
+// `most`.
 std::string_view beginning_of(std::string_view text, std::size_t most) {
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
   return text.substr(0, most);

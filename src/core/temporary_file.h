@@ -12,17 +12,16 @@ namespace strobe {
 // letters or digits. The stem is temporary_stem(target).
 std::string temporary_name(std::string_view target);
 
-// Returns the target. If temporary_name() would exceed NAME_MAX with it, returns the target's beginning, "~" and the
-// CRC-32 of the target in eight hexadecimal digits.
+// Returns `target`, or a shorter stem if the temporary name would exceed NAME_MAX. The shorter stem is a prefix of
+// `target`, "~" and the CRC-32 of `target` in eight hexadecimal digits.
 std::string temporary_stem(std::string_view target);
 
-// Returns the stem of a name with exactly that form, nullopt for any other name. Only files with such names are
-// removed.
+// Returns the stem of a name that has the form of temporary_name(), and nullopt for any other name.
 std::optional<std::string_view> stem_of_temporary(std::string_view name);
 
-// Removes regular files in `folder` that have such a name with a stem that `is_known` accepts. Keeps files that a
-// running process has locked (AtomicFile holds an flock on its temporary file). Ignores errors: a leftover file is
-// harmless.
+// Removes the regular files in `folder` whose name has the form of temporary_name(), if is_known(stem) returns true.
+// Keeps files that a running process has locked (AtomicFile holds an flock on its temporary file). Ignores errors: a
+// leftover file is harmless.
 void remove_stale_temporaries(const std::string& folder, const std::function<bool(std::string_view stem)>& is_known);
 
 }  // namespace strobe

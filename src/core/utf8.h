@@ -26,7 +26,7 @@ constexpr std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-// Returns at most the first `bytes` bytes of UTF-8 text, cut between characters.
+// Returns the first `bytes` bytes of UTF-8 text, or fewer to end between characters.
 constexpr std::string_view utf8_prefix(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;

@@ -29,7 +29,8 @@ std::string resolve_links(std::string path, const std::string& shown) {
   refuse_write(shown, ELOOP);
 }
 
-// Returns true if the path names an open descriptor. Replacing such a file would not reach the descriptor's reader.
+// Returns true if the path names an open descriptor. The reader of the descriptor would not get the contents of a file
+// that replaces the path.
 bool names_descriptor(const std::string& path) {
   return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
 }

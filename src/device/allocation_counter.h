@@ -41,8 +41,8 @@ class AllocationCounter {
     statistics_.peak = statistics_.current;
   }
 
-  // Sets a function that is called for every event, on the thread that allocates or frees; calls do not overlap. It
-  // must not throw or use this allocator. An empty function removes the observer.
+  // Sets a function that is called for every event, on the thread that allocates or frees; calls do not overlap. The
+  // function must not throw or use this allocator. An empty function removes the observer.
   void observe(Observer observer) {
     const std::lock_guard lock(mutex_);
     observer_ = std::move(observer);

@@ -28,8 +28,9 @@ int gpu_count();
 // Makes GPU `index` the calling thread's current one.
 void use_gpu(int index);
 
-// Returns a GPU's limit `bytes`, lowered to `kilobytes`, the value of STROBE_CUDA_SHARED_KB, unless that is null or
-// empty. Throws Error(invalid_argument) if the value is not an integer from 1 to 2^20.
+// Returns min(bytes, 1024 * kilobytes). `bytes` is a GPU's limit, and `kilobytes` is the value of
+// STROBE_CUDA_SHARED_KB. Returns `bytes` if the value is null or empty. Throws Error(invalid_argument) if the value is
+// not an integer from 1 to 2^20.
 std::size_t limited_shared_bytes(std::size_t bytes, const char* kilobytes);
 
 }  // namespace strobe

@@ -1,5 +1,5 @@
-// Preparation of a call on the GPU, and an operation that sets tensors to zero. Neither waits for the GPU. Called by
-// the attention library.
+// Prepares the calling thread for GPU work, and sets tensors to zero. No function waits for the GPU. Called by the
+// attention library.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 namespace strobe {
 
 // Makes sure that this thread has a CUDA context, even if this is its first GPU call. Throws if an earlier CUDA call of
-// this thread left an unreported error, so that it is not attributed to later work. This clears the error if the GPU is
+// this thread left an unreported error; later work would otherwise report it as its own. Clears the error if the GPU is
 // still usable.
 void begin_gpu_work();
 

@@ -1,6 +1,6 @@
-// Records, by CUPTI's activity API, every kernel, copy and memset on a GPU and the operation that launched it. Used by
-// `strobe lm profile`. The first trace loads libcupti. If that fails, or if the build has no CUPTI headers
-// (no_cupti.cpp), a trace throws with the reason.
+// Records every kernel, copy and memset on a GPU with CUPTI's activity API, and the operation that launched each. Used
+// by `strobe lm profile`. The first trace loads libcupti. KernelTrace throws if that fails, or if the build has no
+// CUPTI headers (no_cupti.cpp).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Stubs of cupti/ for builds without CUDA or CUPTI headers. The constructor of KernelTrace throws the reason.
+// Stubs of cupti/ for builds without CUDA or CUPTI headers. The constructor of KernelTrace throws an error with the
+// reason.
 #include "core/fail.h"
 #include "device/gpu_facts.h"
 #include "device/kernel_trace.h"

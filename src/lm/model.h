@@ -56,8 +56,9 @@ class Model {
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
   // Sets a callback. Every backward calls it once per parameter, from the last to the first, when the parameter's
-  // gradient is final. The argument is the parameter's table index. An empty function removes the callback. On CUDA,
-  // final means final for later work on the stream. While a callback is set, no call uses a graph.
+  // gradient is final. The argument is the parameter's table index. An empty function removes the callback. On CUDA, a
+  // gradient is final once the work that is on the stream at the call has run. While a callback is set, no call uses a
+  // graph.
   void on_gradient_ready(std::function<void(std::size_t parameter)> ready) {
     transformer_.on_gradient_ready(std::move(ready));
   }
@@ -84,8 +85,8 @@ class Model {
   const GpuStream* stream() const { return stream_ ? &*stream_ : nullptr; }  // null on the CPU
 
   // Records every operation from now on; null stops recording. On CUDA, operations are recorded when their kernels are
-  // launched or captured: in the first two calls of a function, not when a graph is replayed. With Launches::direct, in
-  // every call.
+  // launched or captured. These are the first two calls of a function, because later calls replay a graph. With
+  // Launches::direct every call is recorded.
   void record(Recorder* recorder) { transformer_.record(recorder); }
   void set_launches(Launches launches) { launches_ = launches; }
 

@@ -23,9 +23,9 @@ struct SampleTimes {
   std::int64_t tokens = 0;         // tokens counted in `decode`
 };
 
-// Draws a token from the softmax of the logits. The draw depends only on the arguments; `index` is its number in the
-// random stream of the seed. Among equal logits, greedy and top_k prefer the lowest token. Throws Error(runtime)
-// if a logit is not finite.
+// Draws a token from the softmax of the logits. The draw depends only on the arguments; `index` selects a random number
+// from the stream of the seed. Among equal logits, greedy and top_k prefer the lowest token. Throws Error(runtime) if a
+// logit is not finite.
 std::int32_t draw(std::span<const float> logits, const SampleOptions& options, std::uint64_t index);
 
 // Returns the options.tokens tokens that follow the prompt, which must have at least one token. When the context is

@@ -16,8 +16,8 @@ std::vector<int> pin_to_cores(int count);
 std::vector<int> allowed_cores();
 
 // While this object exists, the calling thread and the processes that it starts have the affinity mask of the parent
-// process. A rank uses it to start a process on all cores, because the launcher restricts each rank to its share. Does
-// nothing if the system refuses.
+// process. A rank uses it to start a process on all cores, because the launcher restricts each rank to some of the
+// cores. Does nothing if the system refuses.
 class CoresOfParent {
  public:
   CoresOfParent();

@@ -25,13 +25,13 @@ constexpr const char* name_of(Stop stop) {
   return "unknown";
 }
 
-// Decides if a series (the samples of one implementation) is complete, `elapsed` seconds after the first sample of any
-// series.
+// Decides whether a series (the samples of one implementation) is complete. `elapsed` is the time in seconds since the
+// first sample of any series.
 Stop decide(const StoppingRule& rule, std::span<const double> samples, double elapsed);
 
-// Returns true if the warm-up is over. A warm-up has at least 3 calls and lasts at least 0.2 s. It then ends once the
-// last three calls agree within 10 %, or after 1.2 s. After `limit` seconds, one call suffices. `calls` are the seconds
-// of each call.
+// Returns true if the warm-up is over. A warm-up has at least 3 calls and lasts at least 0.2 s. It ends once the last
+// three calls agree within 10 %, and at the latest after 1.2 s. After `limit` seconds, however, one call is enough.
+// `calls` are the seconds of each call.
 bool warmed_up(std::span<const double> calls, double elapsed, double limit);
 
 }  // namespace strobe

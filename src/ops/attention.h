@@ -16,8 +16,9 @@ struct MaterialisedAttention {
   DType dtype = DType::fp32;  // type of all tensors
 };
 
-// Computes probabilities [batch, heads, context, context], the softmax of the scores q k / sqrt(head_dim), with zeros
-// above the diagonal, and o [batch, context, heads, head_dim]. qkv is [batch, context, 3, heads, head_dim].
+// Computes probabilities [batch, heads, context, context] and o [batch, context, heads, head_dim]. The probabilities
+// are the softmax of the scores q k / sqrt(head_dim), with zeros above the diagonal. qkv is [batch, context, 3, heads,
+// head_dim].
 void attention(const ExecutionContext& execution, const MaterialisedAttention& shape, const void* qkv,
                void* probabilities, void* o);
 

@@ -34,8 +34,8 @@ struct BatchedMatmul {
 
 void batched_matmul(const ExecutionContext& execution, const BatchedMatmul& matmul);
 
-// Returns the bytes that batched_matmul() allocates on the CPU: fp32 copies of one head's operands and result, unless
-// it can use them in place.
+// Returns the bytes that batched_matmul() allocates on the CPU: fp32 copies of one head's operands and result, except
+// those that it uses in place.
 std::size_t batched_matmul_workspace_bytes(const BatchedMatmul& matmul);
 
 }  // namespace strobe::ops

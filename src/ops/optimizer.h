@@ -27,7 +27,7 @@ struct AdamW {
   double gradient_scale = 1;  // factor applied to the gradients, such as the inverse of the loss scale
 };
 
-// Arguments of one step in device memory, so that a replayed graph gets new values.
+// Arguments of one step. On CUDA they are in device memory, so that a replayed graph reads new values.
 struct Update {
   float beta1 = 0, beta2 = 0, rest1 = 0, rest2 = 0;  // rest: 1 - beta
   float rate = 0, unbias2 = 0;                       // learning rate / (1 - beta1^step); 1 / sqrt(1 - beta2^step)
@@ -42,8 +42,9 @@ struct Update {
 
 Update update_of(const AdamW& options);
 
-// Computes value -= rate (decay value + mean' / (sqrt(variance') + eps)), where ' means bias-corrected, and the copies.
-// Processes tensors one after the other, because a copy may share memory with the gradient of an earlier tensor.
+// Computes value -= rate (decay value + mean' / (sqrt(variance') + eps)), where ' means bias-corrected and `rate` is
+// the learning rate. Then writes the copies. Processes tensors one after the other, because a copy may share memory
+// with the gradient of an earlier tensor.
 void adamw(const ExecutionContext& execution, const AdamW& options, std::span<const Trained> tensors);
 void adamw(const ExecutionContext& execution, const Update* update, std::span<const Trained> tensors);
 

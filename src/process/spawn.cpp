@@ -28,7 +28,8 @@ std::vector<char*> words_of(const std::vector<std::string>& command) {
   return words;
 }
 
-// Duplicates descriptors[i] to number i, unless it is -1. Returns a duplicate of `report` above these numbers.
+// Duplicates descriptors[i] to descriptor i (dup2), unless it is -1. Returns a duplicate of `report` with a higher
+// number than all of these.
 int arrange(std::span<int> descriptors, int report) {
   // First duplicate all of them above the final numbers, so that no dup2 overwrites a descriptor that is still needed.
   const int count = static_cast<int>(descriptors.size());

@@ -23,7 +23,7 @@ struct Pipe {
 struct SpawnOptions {
   int input = -1, output = -1, errors = -1;                         // standard streams of the child; -1: inherited
   std::vector<int> descriptors{};                                   // become descriptors 3, 4 and so on of the child
-  enum class Others { closed, inherited } others = Others::closed;  // descriptors that are not close-on-exec
+  enum class Others { closed, inherited } others = Others::closed;  // other descriptors without close-on-exec
   std::string folder{};                 // working folder of the child; empty: this process's
   bool own_group = true;                // its own process group, which a terminal's Ctrl-C does not reach
   int death_signal = SIGKILL;           // sent to the child when this thread ends

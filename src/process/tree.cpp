@@ -28,8 +28,8 @@
 namespace strobe {
 namespace {
 
-// Kills a process. Also kills its process group if it is in another session than this process; the group then contains
-// only descendants. One signal to the group also ends a group that keeps forking.
+// Kills a process. If that process is in another session than this one, also kills its process group, which then
+// contains only descendants. One signal to the group also ends a group that keeps forking.
 void kill_with_group(pid_t process) {
   if (getsid(process) > 0 && getsid(process) != getsid(0)) kill(-getpgid(process), SIGKILL);
   kill(process, SIGKILL);
@@ -37,8 +37,8 @@ void kill_with_group(pid_t process) {
 
 }  // namespace
 
-// Reads fields 4 and 22 of /proc/PID/stat. They are counted after the process name, which may contain any character but
-// ends at the last ')'.
+// Reads fields 4 and 22 of /proc/PID/stat. Starts after the last ')', which ends the process name (field 2), because
+// the name may contain any character.
 std::optional<ProcessStat> stat_of(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string line;

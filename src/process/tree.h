@@ -23,7 +23,7 @@ bool is_descendant(pid_t process, pid_t ancestor);
 // them.
 std::vector<pid_t> own_children();
 
-// While an object exists, orphaned descendants become children of this process instead of init's.
+// While an object of this class exists, orphaned descendants become children of this process instead of init's.
 class ChildSubreaper {
  public:
   ChildSubreaper();
@@ -31,8 +31,8 @@ class ChildSubreaper {
   ChildSubreaper(const ChildSubreaper&) = delete;
   ChildSubreaper& operator=(const ChildSubreaper&) = delete;
 
-  // Returns true for a child that existed before this object. A shell started such a child and then became this program
-  // by exec.
+  // Returns true for a child that existed before this object. A shell that starts a child and then replaces itself with
+  // this program (exec) leaves such a child.
   bool had(pid_t child) const;
 
   // Kills and reaps all other children until none is left, including descendants that become orphans meanwhile. Only

@@ -26,17 +26,17 @@ enum class Made { now, before };
 Made make_case(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed,
                const std::function<void(double done)>& progress = {});
 
-// Throws Error(invalid_argument) if make_case would replace a file that it did not write. That is a problem file whose
-// header or first values do not match the size and seed, or a cases.json that is not a list of cases.
+// Throws Error(invalid_argument) if make_case would replace a file that it did not write: a problem file with another
+// header or other first values, or a cases.json that is not a list of cases.
 void check_not_another(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed);
 
 // Throws Error(invalid_argument) if the output file is the input, the standard output, or a problem or answer listed in
 // the cases.json of its folder.
 void check_output_place(const std::string& input, const std::string& output);
 
-// Computes the answers of cases: attention in float64 on all cores, with the output rounded to float32. It is tiled and
-// several times faster than the library's kernel `reference`. `inputs` is Q, K, V of each batch as in a problem file;
-// `outputs` is [batch, N, d].
+// Computes the answers of cases: attention in float64 on all cores, with the output rounded to float32. The computation
+// is tiled and several times faster than the library's kernel `reference`. `inputs` is Q, K, V of each batch as in a
+// problem file; `outputs` is [batch, N, d].
 void float64_forward(const ProblemSize& size, const float* inputs, float* outputs);
 
 }  // namespace strobe::solve

@@ -23,7 +23,7 @@ constexpr std::int64_t kLeastChunk = 8 << 20, kMostChunk = 64 << 20;            
 constexpr std::int64_t kChunksOfFile = 8;                                            // target chunks per file
 constexpr std::int64_t kTransfers = 4, kTransferFloats = (4 << 20) / sizeof(float);  // pinned buffers per direction
 
-// A pinned buffer, through which a part of a chunk is copied to or from the GPU.
+// A pinned staging buffer for copies between a file and the GPU. Holds part of a chunk.
 struct Transfer {
   PinnedBuffer memory;
   GpuEvent begin, end;      // recorded before and after the copy
@@ -77,8 +77,8 @@ std::int64_t choose_batches(const Solver& solver) {
   }
 }
 
-// Returns the size of the warm-up launch. CUDA loads a kernel's code at its first launch. The size is large enough that
-// the library selects the same kernel as for chunks. The launch takes little time compared with creating a context.
+// Returns the size of the warm-up launch, which makes CUDA load the kernel's code. The size is large enough that the
+// library selects the same kernel as for chunks. The launch takes little time compared with creating a context.
 ProblemSize warm_up_size(const ProblemSize& size, std::int64_t batches) {
   return {batches, std::min<std::int64_t>(size.rows, 2048), size.dim};
 }

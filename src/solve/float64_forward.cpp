@@ -101,7 +101,8 @@ void pack(Room& room, const float* k, const float* v, std::int64_t keys, std::in
 
 // Online softmax of one row and block of keys. Replaces each score by exp(score * scale - max) with the new maximum.
 // Rescales `sum` and `o` if the maximum has grown.
-void weigh(double* scores, std::int64_t keys, double scale, double& max, double& sum, double* o, std::int64_t wide) {
+void online_softmax(double* scores, std::int64_t keys, double scale, double& max, double& sum, double* o,
+                    std::int64_t wide) {
   double largest = max;
   for (std::int64_t j = 0; j < keys; ++j) {
     scores[j] *= scale;
@@ -138,7 +139,7 @@ void stripe(Room& room, const ProblemSize& size, const float* inputs, std::int64
       multiply_add(room.q.data() + row * d, d, room.k.data(), kKeys, d, room.scores.data(), kKeys);
       for (std::int64_t r = 0; r < kRows; ++r) {
         const auto at = static_cast<std::size_t>(row + r);
-        weigh(room.scores.data() + r * kKeys, keys, scale, room.max[at], room.sum[at], o + r * wide, wide);
+        online_softmax(room.scores.data() + r * kKeys, keys, scale, room.max[at], room.sum[at], o + r * wide, wide);
       }
       multiply_add(room.scores.data(), kKeys, room.v.data(), wide, kKeys, o, wide);
     }

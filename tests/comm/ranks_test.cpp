@@ -26,7 +26,8 @@ class Ranks : public testing::Test {
   }
 
   // Expects that every rank except rank 1 prints one line that contains its rank and the reason. If rank 1 ends without
-  // leaving, the others may still be in its last call, because rank 1 may complete a call before they do.
+  // leaving, the other ranks may still be in the call that rank 1 completed last, because rank 1 may complete a call
+  // before they do.
   void expect_lines(const Program& program, int ranks, const std::string& operation, const std::string& why) {
     char host[256] = "";
     gethostname(host, sizeof(host) - 1);

@@ -41,7 +41,7 @@ TEST(World, RanksUseTheGpusOfAHostRoundRobin) {
   EXPECT_EQ(comm::ranks_on_gpu_of(world, 1), 1);
 }
 
-// If mpirun's variables describe one rank but `strobe launch` started several, the engine is MPI, not the single one.
+// If mpirun's variables describe one rank but `strobe launch` started several, the engine is mpi, not single.
 TEST(World, SeveralStartedRanksAreNeverASingleOne) {
   const std::map<std::string, std::string> one{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}};
   const auto engine = [&](const char* started) {

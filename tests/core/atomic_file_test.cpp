@@ -1,4 +1,4 @@
-// Tests core/atomic_file: at any time the file has its old or its complete new contents, no temporary file remains, and
+// Tests core/atomic_file. At any time the file has its old or its complete new contents. No temporary file remains, and
 // bad paths fail before anything is written.
 #include "core/atomic_file.h"
 

@@ -26,14 +26,16 @@ TEST(Philox, KnownAnswers) {
 TEST(Philox, DropoutUsesSeedAndPosition) {
   const std::uint64_t seed = 0x0123456789abcdefu;
   // Row 59 = 3 * 16 + 8 + 3: square 3, second group of 8 rows, row 3 of the group. Key 38 = 2 * 16 + 6: square 2, first
-  // group of 8 keys, first key of pair 3. The call's word 1 serves this row and pair, its lower half the first key.
+  // group of 8 keys, first key of pair 3. Word 1 of the call has the bits of this row and pair. Its lower half has
+  // those of the first key of the pair.
   const std::uint32_t word = dropout_word(seed, 1, 2, 59, 38);
   EXPECT_EQ(word, philox({1, 2, 3 * 8 + 3, 2 * 4 + 3}, seed)[1] << 16);
   EXPECT_TRUE(dropout_keeps(seed, word, 1, 2, 59, 38));
   EXPECT_FALSE(dropout_keeps(seed, word + 1, 1, 2, 59, 38));
 }
 
-// 32 calls serve a square of 16 x 16 scores. No two of the 256 scores may use the same 16 bits of the same call.
+// 32 calls give the bits of a square of 16 x 16 scores. No two of the 256 scores may use the same 16 bits of the same
+// call.
 TEST(Philox, DropoutUsesEveryBitOnce) {
   std::map<std::array<std::uint32_t, 3>, int> uses;  // row index and key index of the call, and 16 bits of its words
   for (int i = 32; i < 48; ++i) {
@@ -61,7 +63,7 @@ TEST(Philox, DropoutThresholdIsAMultipleOf2To16) {
   EXPECT_EQ(dropout_scale(0xffff0000u), 65536);
 }
 
-// Of 2^20 scores, the dropped share must be within 5 standard deviations of p; p = 0 drops none.
+// The fraction of dropped scores among 2^20 must be within 5 standard deviations of p; p = 0 drops none.
 TEST(Philox, DropsItsShare) {
   for (const float p : {0.0f, 0.1f, 0.5f, 0.9f}) {
     constexpr int kSide = 1024;
@@ -75,7 +77,7 @@ TEST(Philox, DropsItsShare) {
 }
 
 // Counts, over 64 seeds, the kept scores of each row and of each key, and the pairs of kept scores at a given distance.
-// Every share must be within 5.5 standard deviations of its expected value.
+// Every fraction must be within 5.5 standard deviations of its expected value.
 TEST(Philox, MaskHasNoPattern) {
   constexpr int kSide = 64, kSeeds = 64;
   constexpr float kDrop = 0.25f;

@@ -1,4 +1,4 @@
-// Tests core/temporary_file: names of temporary files, and the removal of those of processes that no longer run.
+// Tests core/temporary_file: names of temporary files, and the removal of files that killed processes left.
 #include "core/temporary_file.h"
 
 #include <fcntl.h>

@@ -54,7 +54,7 @@ TEST(FloatMode, IsRestoredAfterAnException) {
 TEST(FloatMode, EveryThreadOfAJobHasTheDefault) {
   for (const FloatControl foreign : test::foreign_modes()) {
     for (const int threads : {1, 4}) {
-      const ForeignMode caller(foreign);  // workers that start here inherit it
+      const ForeignMode caller(foreign);  // worker threads that start now inherit this mode
       std::atomic<int> right = 0;
       parallel(threads, [&](int) { right += computes_by_default() ? 1 : 0; });
       EXPECT_EQ(right, threads);

@@ -59,13 +59,13 @@ TEST_F(Gpu, PinnedMemoryRoundTripOnTwoStreams) {
   std::iota(sent.as<std::uint32_t>(), sent.as<std::uint32_t>() + kBytes / 4, 5u);
   std::fill_n(received.as<std::uint32_t>(), kBytes / 4, 0u);
   const GpuBuffer buffer(kBytes);
-  const GpuStream there, back;
+  const GpuStream to_gpu, from_gpu;
   GpuEvent arrived;
-  there.copy(buffer.data(), sent.as<void>(), kBytes);
-  arrived.record(there);
-  back.wait_for(arrived);
-  back.copy(received.as<void>(), buffer.data(), kBytes);
-  back.synchronize();
+  to_gpu.copy(buffer.data(), sent.as<void>(), kBytes);
+  arrived.record(to_gpu);
+  from_gpu.wait_for(arrived);
+  from_gpu.copy(received.as<void>(), buffer.data(), kBytes);
+  from_gpu.synchronize();
   EXPECT_TRUE(
       std::equal(sent.as<std::uint32_t>(), sent.as<std::uint32_t>() + kBytes / 4, received.as<std::uint32_t>()));
   EXPECT_EQ(PinnedBuffer(0).as<void>(), nullptr);

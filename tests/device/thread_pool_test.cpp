@@ -60,8 +60,8 @@ TEST(ThreadPool, TasksStartInIncreasingOrder) {
   for (const auto& count : runs) ASSERT_EQ(count.load(), 1);
 }
 
-// Each call has few tasks, so a worker often wakes when all tasks are done. It must not run a task of that call again,
-// and must take part in later calls.
+// Each call has few tasks, so a worker often wakes when all tasks are done. The worker must not run a task of that call
+// again, and must take part in later calls.
 TEST(ThreadPool, RunsEveryTaskOnceInManyShortCalls) {
   std::vector<std::atomic<int>> runs(4);
   for (int call = 1; call <= 20000; ++call) {
@@ -114,7 +114,7 @@ TEST(ThreadPool, ParallelForStopsAtAnException) {
   };
   EXPECT_THROW(parallel_for(1, 100, body), std::runtime_error);
   EXPECT_EQ(runs.load(), 11);
-  // A loop that does not stop early would not end.
+  // Without the early stop, the 2^60 tasks would take years.
   EXPECT_THROW(parallel_for(2, std::int64_t{1} << 60, body), std::runtime_error);
 }
 

@@ -5,7 +5,8 @@
 //   STROBE_FAIL_AT       number of the call that fails, from 1; 0: calls are only counted
 //   STROBE_FAIL_ERRNO    errno of that call
 //   STROBE_FAIL_ALL      1: every later call fails too, as on a full disk. If the first failing call is a write, it
-//                        writes a part. A rename over an existing name still succeeds, because it needs no space
+//                        writes part of the data. A rename over an existing name still succeeds, because it needs no
+//                        space
 //   STROBE_FAIL_UNNAMED  1: O_TMPFILE is not supported; such calls are not counted
 //
 // Counted: open for writing, write, pwrite, writev, fsync, fdatasync, ftruncate, rename, renameat, link, linkat, and

@@ -1,5 +1,5 @@
-// Tests the model on a GPU: equal to the CPU within a tolerance, the same bits in each run, and replayed CUDA graphs
-// with the bits of the first run.
+// Tests the model on a GPU. Results equal those of the CPU within a tolerance. Repeated runs and replayed CUDA graphs
+// have the bits of the first run.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

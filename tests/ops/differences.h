@@ -35,7 +35,7 @@ inline void expect_gradient(const char* what, std::vector<double> x, const std::
   }
 }
 
-// Returns integers from -4 to 4: sums of a few of their products are exact.
+// Returns random integers from -4 to 4. Sums of a few products of such values are exact.
 inline std::vector<float> whole_values(std::size_t count, unsigned seed) {
   std::mt19937 rng(seed);
   std::vector<float> values(count);

@@ -17,7 +17,7 @@ namespace {
 
 using GpuGpt2Ops = test::GpuTest;
 
-// One of the sizes has rows of one element, whose variance is 0. A large eps hides its rounding error.
+// One of the sizes has rows of one element, whose variance is 0. A large eps hides the rounding error of the variance.
 TEST_F(GpuGpt2Ops, LayerNorm) {
   const Gpu gpu;
   for (const DType dtype : kTypes) {

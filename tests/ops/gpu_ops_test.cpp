@@ -249,7 +249,7 @@ TEST_F(GpuOps, CrossEntropy) {
       for (std::size_t r = 0; r < target.size(); ++r) {
         target[r] = static_cast<std::int32_t>((r * 977 + 5) % static_cast<std::size_t>(vocabulary));
       }
-      // Scales the gradients to about 1, because the tolerance would hide errors of smaller ones in 16 bits.
+      // Scales the gradients to about 1. In 16-bit types the tolerance would hide errors of smaller gradients.
       const auto scale = static_cast<float>(vocabulary);
       const OnGpu gscale(gpu, std::vector<float>{scale});
       ops::CrossEntropy shape{rows, vocabulary, dtype, static_cast<float>(rows), &scale};

@@ -54,8 +54,8 @@ TEST(Linear, AllThreeMatmulsInEveryType) {
   }
 }
 
-// A single row of x has a separate kernel. Tests widths below, at and above multiples of a vector, and numbers of
-// outputs that do and do not fill the kernel's groups of weight rows.
+// A single row of x has a separate kernel, which computes 4 outputs at a time. Tests widths below, at and above
+// multiples of a vector, and numbers of outputs that are and are not multiples of 4.
 TEST(Linear, SingleRowInEveryInstructionSet) {
   for (const std::string& name : test::available_isas()) {
     const test::IsaScope isa(name);
@@ -79,8 +79,8 @@ TEST(Linear, SingleRowInEveryInstructionSet) {
   }
 }
 
-// The SIMD panels compute this case instead of OpenBLAS, because x has at most 512 rows. Inputs and outputs are not
-// multiples of a vector, a panel or a packed block of steps; the rows are not a multiple of a row block.
+// The SIMD panels compute this case instead of OpenBLAS, because x has at most 512 rows. No size is a multiple of a
+// block: `in` of the packed depth, `out` of a vector or a panel, `rows` of a row block.
 TEST(Linear, PromptsInEveryTypeAndInstructionSet) {
   const std::size_t rows = 512, in = 1030, out = 517;
   for (const std::string& name : test::available_isas()) {

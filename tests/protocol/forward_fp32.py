@@ -2,16 +2,17 @@
 import random
 
 from protocol.forward import forward_tiles
-from protocol.world import Barrier, Ring, World
+from protocol.world import Barrier, PipelineState, World
 
 
 def forward_fp32(world, shape, tiles, version):
-    """shape: as in shapes.cpp. Splitter warps write tiles of split floats to shared memory, through which they also
-    exchange scales and row tiles. A splitter whose registers are all in use finishes its oldest item before it starts
-    the next one."""
+    """shape: as printed by shapes.cpp. Splitter warps write tiles of split floats to shared memory. They also exchange
+    scales and the indices of row tiles through it. A splitter whose registers are all in use finishes its oldest item
+    before it starts the next one."""
     stages, q_stages, pieces, q_pieces = (shape[key] for key in ("stages", "q_stages", "pieces", "q_pieces"))
     held, consumers, warps = shape["held"], shape["consumers"], 3
-    late = world.rng.choice([2 * pieces, 1000])  # items left when the next tile is known: work counter, static order
+    # The next row tile becomes known when `late` items are left: a few with the work counter, all with a static order.
+    late = world.rng.choice([2 * pieces, 1000])
     # Items in flight may be row tiles without keys. Each of them needs a slot, and so do the current and the next row
     # tile.
     rows_held, sizes_held = (held + 1 if version == "few-rows" else 4), (1 if version == "one-size" else 2)
@@ -35,33 +36,33 @@ def forward_fp32(world, shape, tiles, version):
         return order
 
     def splitter(warp):
-        at, q_at, measured, passed, begun = Ring(stages), Ring(q_stages), 0, 0, []
+        kv_state, q_state, measured, published, begun = PipelineState(stages), PipelineState(q_stages), 0, 0, []
         me = f"splitter {warp}"
         if warp == 0:
             yield from world.write(("rows", 0), 0)
         yield world.sync("split", warps)
 
-        def pass_rows():
-            nonlocal passed
+        def publish_row_tile():
+            nonlocal published
             if warp == 0:
-                world.expect(me, ("rows", passed % rows_held), passed)
-                yield from world.write(("place", q_at.stage), passed)
+                world.expect(me, ("rows", published % rows_held), published)
+                yield from world.write(("row tile", q_state.stage), published)
             yield world.pause()
-            bars["q", "full", q_at.stage].arrive()
-            q_at.move()
-            passed += 1
+            bars["q", "full", q_state.stage].arrive()
+            q_state.move()
+            published += 1
 
         def finish(n, name, tile, piece):
             nonlocal measured
             if name in ("end", "no_keys"):
-                yield world.wait(bars["q", "free", q_at.stage], q_at.round)
-                yield from pass_rows()
+                yield world.wait(bars["q", "free", q_state.stage], q_state.round)
+                yield from publish_row_tile()
             elif name == "q":
                 if piece == 0:
-                    yield world.wait(bars["q", "free", q_at.stage], q_at.round)
-                yield from world.write(("q", q_at.stage, piece, warp), n)
+                    yield world.wait(bars["q", "free", q_state.stage], q_state.round)
+                yield from world.write(("q", q_state.stage, piece, warp), n)
                 if piece == q_pieces - 1:
-                    yield from pass_rows()
+                    yield from publish_row_tile()
             else:
                 yield from world.write(("sizes", measured % sizes_held, warp), measured)
                 yield world.sync("split", warps)
@@ -70,11 +71,11 @@ def forward_fp32(world, shape, tiles, version):
                     yield world.pause()
                 measured += 1
                 if piece == 0:
-                    yield world.wait(bars[name, "free", at.stage], at.round)
-                yield from world.write((name, at.stage, piece, warp), (n, tile))
-                bars[name, "full", at.stage].arrive()
+                    yield world.wait(bars[name, "free", kv_state.stage], kv_state.round)
+                yield from world.write((name, kv_state.stage, piece, warp), (n, tile))
+                bars[name, "full", kv_state.stage].arrive()
                 if name == "v" and piece == pieces - 1:
-                    at.move()
+                    kv_state.move()
 
         for n in range(len(tiles) + 1):
             world.expect(me, ("rows", n % rows_held), n)
@@ -93,21 +94,21 @@ def forward_fp32(world, shape, tiles, version):
             yield from finish(*item)
 
     def warp_of(group, warp):
-        at = {"q": Ring(q_stages), "k": Ring(stages), "v": Ring(stages)}
+        states = {"q": PipelineState(q_stages), "k": PipelineState(stages), "v": PipelineState(stages)}
         number, me = 0, f"warp {group}.{warp}"
 
         def full(name):
-            return world.wait(bars[name, "full", at[name].stage], at[name].round + 1)
+            return world.wait(bars[name, "full", states[name].stage], states[name].round + 1)
 
         def release(name):
-            bars[name, "free", at[name].stage].arrive()
-            at[name].move()
+            bars[name, "free", states[name].stage].arrive()
+            states[name].move()
 
         def parts(name, count, tag):
-            return {(name, at[name].stage, piece, w): tag for piece in range(count) for w in range(warps)}
+            return {(name, states[name].stage, piece, w): tag for piece in range(count) for w in range(warps)}
 
         def read_scales(name, tag):  # each thread reads by itself
-            stage = at[name].stage
+            stage = states[name].stage
             for piece in range(pieces):
                 for _ in range(24 if version == "early" else 4):
                     yield world.pause()
@@ -115,7 +116,7 @@ def forward_fp32(world, shape, tiles, version):
         for n in range(len(tiles) + 1):
             yield full("q")
             yield world.pause()
-            world.expect(me, ("place", at["q"].stage), n)
+            world.expect(me, ("row tile", states["q"].stage), n)
             if n == len(tiles):
                 return
             keys, used, _ = tiles[n]
@@ -130,11 +131,11 @@ def forward_fp32(world, shape, tiles, version):
                 yield world.matmul(group, warp, number,
                                     parts("k", pieces, (n, tile)) | parts("q", q_pieces, n))
                 if version == "early":
-                    bars["k", "free", at["k"].stage].arrive()
+                    bars["k", "free", states["k"].stage].arrive()
                 yield from read_scales("k", (n, tile))
                 if version != "early":
-                    bars["k", "free", at["k"].stage].arrive()
-                at["k"].move()
+                    bars["k", "free", states["k"].stage].arrive()
+                states["k"].move()
                 yield full("v")
                 yield from read_scales("v", (n, tile))
                 number += 1
@@ -154,7 +155,8 @@ def try_forward_fp32(seed, shape, version, lockstep):
     rng = random.Random(seed)
     world = World(rng, lockstep)
     tiles = forward_tiles(rng, shape["consumers"], shape["stages"])
-    at = rng.randint(0, len(tiles))
-    tiles[at:at] = [(0, [0, 0], False)] * rng.choice([0, 0, 2, 4])  # row tiles without keys: splitters run far ahead
+    where = rng.randint(0, len(tiles))
+    # Adds row tiles without keys, in which splitters run far ahead.
+    tiles[where:where] = [(0, [0, 0], False)] * rng.choice([0, 0, 2, 4])
     forward_fp32(world, shape, tiles, version)
     world.run(2000000)

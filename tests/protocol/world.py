@@ -1,5 +1,5 @@
-"""Simulator of a barrier protocol: barriers, shared memory with tags of its contents, and agents (warps, producers, TMA)
-as coroutines that run in a random order. Also reads the shapes of the kernels."""
+"""Simulates a barrier protocol. Agents (warps, producers, TMA) are coroutines that run in a random order. Shared memory
+is a table from an address to a tag, which identifies the contents. Also reads the shapes of the kernels."""
 import json
 import os
 import pathlib
@@ -52,19 +52,20 @@ class Barrier:
         return self.phase % 2 == nth % 2
 
 
-class Ring:
-    """Pipeline state: the current stage, of `stages` that begin at `first`. `round`: passes over all stages so far."""
+class PipelineState:
+    """The current stage of a multistage pipeline. It has `stages` stages, numbered from `first`. `round`: number of
+    passes over all stages so far."""
 
     def __init__(self, stages, first=0):
         self.stages, self.first, self.stage, self.round = stages, first, first, 0
 
     def move(self, by=1):
-        rounds, place = divmod(self.stage - self.first + by, self.stages)
-        self.stage, self.round = self.first + place, self.round + rounds
+        passes, offset = divmod(self.stage - self.first + by, self.stages)
+        self.stage, self.round = self.first + offset, self.round + passes
 
 
 class NamedBarrier:
-    """bar.sync among `count` warps."""
+    """A named barrier (bar.sync) of `count` warps."""
 
     def __init__(self, count):
         self.count, self.arrived, self.phase = count, 0, 0
@@ -99,37 +100,37 @@ class World:
             barrier.arrived, barrier.phase = 0, next_phase
         return lambda: barrier.phase >= next_phase, f"named barrier {key}"
 
-    def load(self, place, tag, barrier):
+    def load(self, address, tag, barrier):
         """A TMA load: the bytes are invalid from now until it completes."""
-        self.data[place] = None
+        self.data[address] = None
 
         def copy():
             yield self.pause()
-            self.data[place] = tag
+            self.data[address] = tag
             barrier.complete()
-        self.spawn(f"copy {place}", copy())
+        self.spawn(f"copy {address}", copy())
 
-    def write(self, place, tag):
+    def write(self, address, tag):
         """A write by a warp, which waits for its completion."""
-        self.data[place] = None
+        self.data[address] = None
         yield self.pause()
-        self.data[place] = tag
+        self.data[address] = tag
 
-    def expect(self, who, place, tag):
-        if self.data.get(place) != tag:
-            raise Broken(f"{who} reads {place}: {self.data.get(place)}, not {tag}")
+    def expect(self, who, address, tag):
+        if self.data.get(address) != tag:
+            raise Broken(f"{who} reads {address}: {self.data.get(address)}, not {tag}")
 
     def matmul(self, group, warp, number, reads):
-        """Starts a matmul and returns the wait of its wait_group. reads: {place: tag}."""
+        """Starts a matmul and returns the wait of its wait_group. reads: {address: tag}."""
         key = (group, number) if self.lockstep else (group, number, warp)
         state = self.matmuls.setdefault(key, {"issued": 0, "done": False})
         state["issued"] += 1
         if state["issued"] == (4 if self.lockstep else 1):
             def work():
-                for turn in range(2):
-                    for place, tag in reads.items():
-                        self.expect(f"matmul of {group}", place, tag)
-                    if turn == 0:
+                for reading in range(2):
+                    for address, tag in reads.items():
+                        self.expect(f"matmul of {group}", address, tag)
+                    if reading == 0:
                         yield self.pause()
                 state["done"] = True
             self.spawn(f"matmul {group} {number}", work())

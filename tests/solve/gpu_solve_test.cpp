@@ -1,5 +1,5 @@
-// Tests `solve` from file to file on a GPU: correct answers for any sizes, for several chunks of the input, and for
-// batches whose size is not a multiple of the 4 MiB that are copied at a time.
+// Tests `solve` from file to file on a GPU. Answers are correct for any sizes and for several chunks of the input. A
+// batch need not be a multiple of the 4 MiB that are copied at a time.
 #include <gtest/gtest.h>
 
 #include "device/gpu_allocator.h"

@@ -1,4 +1,4 @@
-// Tests solve/pipeline, whose stages run on separate threads: every chunk passes every stage in order, at most
+// Tests solve/pipeline, whose stages run on separate threads. Every chunk passes every stage in order, at most
 // `in_flight` chunks are in flight, and a failure ends all stages.
 #include "solve/pipeline.h"
 

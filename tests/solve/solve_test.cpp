@@ -1,5 +1,5 @@
-// Tests `solve` from file to file on the CPU: correct answers for any sizes, memory that does not grow with the file,
-// and an existing output file that remains after a failure.
+// Tests `solve` from file to file on the CPU. Answers are correct for any sizes, and memory does not grow with the
+// file. After a failure an existing output file remains.
 #include "solve/solve.h"
 
 #include <gtest/gtest.h>

@@ -18,7 +18,7 @@ void expect_near(const Case& c, const Results& reference, const Results& results
     const auto& expected = reference.*member;
     const auto& got = results.*member;
     ASSERT_EQ(expected.size(), got.size()) << who << " " << name;
-    // Inputs have magnitudes near 1, so terms that cancel do too: the scale is at least 1. Values of at least kHuge
+    // The scale is at least 1, because inputs and terms that cancel have magnitudes near 1. Values of at least kHuge
     // (the LSE of a row whose bias is the lowest float) are compared relative to their own magnitude instead.
     constexpr double kHuge = 1e30;
     double largest = 1;

@@ -12,8 +12,9 @@
 namespace strobe::test {
 namespace {
 
-// If all biases of a row are the lowest finite number, the magnitude of its LSE may exceed this. max|reference| leaves
-// such values out, because they would make the rule's floor too large for all other values. same_kind() checks them.
+// If all biases of a row are the lowest finite number, the magnitude of the row's LSE may exceed this. max|reference|
+// leaves such values out, because they would make the rule's floor too large for all other values. same_kind() checks
+// them.
 constexpr double kHuge = 1e30;
 
 // Below this magnitude every dtype can represent the reference, so the value must be finite.
@@ -46,8 +47,8 @@ DType stored_type(const Case& c, std::vector<double> Results::*output) {
   return wide ? DType::fp32 : c.dtype;
 }
 
-// Returns a text about the errors of one output that exceed times_limit * the rule's limit, or an empty one. The floor
-// of the rule is a multiple of `unit`. theirs: errors of `standard`.
+// Describes the errors of one output that exceed times_limit * the rule's limit. Returns "" if none do. The floor of
+// the rule is a multiple of `unit`. theirs: errors of `standard`.
 std::string beyond(double times_limit, double unit, const char* name, const Deviation& theirs, const Deviation& ours) {
   std::string text;
   if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);

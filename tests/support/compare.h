@@ -19,7 +19,7 @@ double unit_roundoff(DType dtype);
 struct Deviation {
   double max = 0, mean = 0;
   double reference_max = 0, reference_mean = 0;
-  std::string mismatch;  // describes the first value that is infinite or NaN unlike the reference; empty if none is
+  std::string mismatch;  // first value whose kind (finite, infinity, NaN) differs from the reference; empty: none
 };
 
 // `stored` is the dtype of the output: a reference outside its range must be infinite in the output.
@@ -28,8 +28,7 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
 // Result of applying the rule to one kernel.
 struct Judgement {
   std::vector<std::string> broken;  // per output, in the order of kOutputs: one line per fault; empty if none
-  // Faults that other random values cannot excuse: errors far above the rule's limit, and values that are infinite or
-  // NaN unlike the oracle's.
+  // Faults that other random values cannot excuse: errors far above the rule's limit, and mismatches (Deviation).
   std::string gross;
 
   std::string all_broken() const;

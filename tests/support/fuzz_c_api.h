@@ -194,32 +194,33 @@ class CApiCall {
   // Overwrites eight or four bytes of a struct. A pointer is replaced by null, an address in a buffer, or an unknown
   // kernel name.
   void patch() {
-    struct Place {
+    struct PatchTarget {
       std::size_t bytes;
       std::vector<std::size_t> pointers;
     };
-    static const std::array<Place, 5> kPlaces{
-        Place{sizeof(strobe_attention),
-              {offsetof(strobe_attention, q), offsetof(strobe_attention, k), offsetof(strobe_attention, v),
-               offsetof(strobe_attention, alibi_slopes), offsetof(strobe_attention, bias),
-               offsetof(strobe_attention, sinks), offsetof(strobe_attention, lengths_q),
-               offsetof(strobe_attention, lengths_k), offsetof(strobe_attention, cu_seqlens_q),
-               offsetof(strobe_attention, cu_seqlens_k), offsetof(strobe_attention, mask),
-               offsetof(strobe_attention, first_keys), offsetof(strobe_attention, dropout_seed_data)}},
-        Place{sizeof(strobe_forward_outputs),
-              {offsetof(strobe_forward_outputs, o), offsetof(strobe_forward_outputs, lse)}},
-        Place{sizeof(strobe_backward_inputs),
-              {offsetof(strobe_backward_inputs, o), offsetof(strobe_backward_inputs, lse),
-               offsetof(strobe_backward_inputs, d_o), offsetof(strobe_backward_inputs, d_lse)}},
-        Place{sizeof(strobe_gradients),
-              {offsetof(strobe_gradients, dq), offsetof(strobe_gradients, dk), offsetof(strobe_gradients, dv),
-               offsetof(strobe_gradients, dbias), offsetof(strobe_gradients, dsinks)}},
-        Place{offsetof(strobe_execution, executor),  // ends before the function pointers of executor and allocator
-              {offsetof(strobe_execution, kernel), offsetof(strobe_execution, stream),
-               offsetof(strobe_execution, workspace)}}};
-    const std::size_t which = bytes_.take<std::uint8_t>() % kPlaces.size();
-    const std::size_t offset = bytes_.take<std::uint16_t>() % kPlaces[which].bytes / 4 * 4;
-    for (const std::size_t pointer : kPlaces[which].pointers) {
+    static const std::array<PatchTarget, 5> kTargets{
+        PatchTarget{sizeof(strobe_attention),
+                    {offsetof(strobe_attention, q), offsetof(strobe_attention, k), offsetof(strobe_attention, v),
+                     offsetof(strobe_attention, alibi_slopes), offsetof(strobe_attention, bias),
+                     offsetof(strobe_attention, sinks), offsetof(strobe_attention, lengths_q),
+                     offsetof(strobe_attention, lengths_k), offsetof(strobe_attention, cu_seqlens_q),
+                     offsetof(strobe_attention, cu_seqlens_k), offsetof(strobe_attention, mask),
+                     offsetof(strobe_attention, first_keys), offsetof(strobe_attention, dropout_seed_data)}},
+        PatchTarget{sizeof(strobe_forward_outputs),
+                    {offsetof(strobe_forward_outputs, o), offsetof(strobe_forward_outputs, lse)}},
+        PatchTarget{sizeof(strobe_backward_inputs),
+                    {offsetof(strobe_backward_inputs, o), offsetof(strobe_backward_inputs, lse),
+                     offsetof(strobe_backward_inputs, d_o), offsetof(strobe_backward_inputs, d_lse)}},
+        PatchTarget{sizeof(strobe_gradients),
+                    {offsetof(strobe_gradients, dq), offsetof(strobe_gradients, dk), offsetof(strobe_gradients, dv),
+                     offsetof(strobe_gradients, dbias), offsetof(strobe_gradients, dsinks)}},
+        PatchTarget{
+            offsetof(strobe_execution, executor),  // ends before the function pointers of executor and allocator
+            {offsetof(strobe_execution, kernel), offsetof(strobe_execution, stream),
+             offsetof(strobe_execution, workspace)}}};
+    const std::size_t which = bytes_.take<std::uint8_t>() % kTargets.size();
+    const std::size_t offset = bytes_.take<std::uint16_t>() % kTargets[which].bytes / 4 * 4;
+    for (const std::size_t pointer : kTargets[which].pointers) {
       if (offset / 8 * 8 == pointer) return patch_pointer(which, pointer);
     }
     const std::uint64_t value = bytes_.one_in(2) ? bytes_.take<std::uint64_t>() : nasty();
@@ -308,8 +309,8 @@ class CApiCall {
     return !is_index(values) && has_room(values, count, sizeof(float));
   }
 
-  // Returns true if the lengths are in the buffer of indices, which is no output: a caller must not let outputs
-  // overwrite lengths.
+  // Returns true if the lengths are inside the buffer kIndices. No output may be in this buffer, because a caller must
+  // not let outputs overwrite lengths.
   bool has_room(const strobe_index_view& view) const {
     return view.data == nullptr || (is_index(view.data) && has_room(view.data, view.count, view.bits == 64 ? 8 : 4));
   }

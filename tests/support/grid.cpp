@@ -12,7 +12,8 @@ namespace {
 
 const std::vector<std::int64_t> kSequences = {0,  1,  2,  3,  5,   7,   8,   11,  12,  13,  16,  17,  31,  33,
                                               47, 64, 65, 96, 100, 127, 128, 129, 191, 200, 257, 300, 384, 513};
-const std::vector<std::int64_t> kLongSequences = {777, 1025, 2049};  // with few rows on the other side
+const std::vector<std::int64_t> kLongSequences = {777, 1025,
+                                                  2049};  // of rows with 1 to 4 keys, or of keys with 1 to 4 rows
 // More rows or keys than one block of flash2 holds.
 const std::vector<std::int64_t> kManyRows = {65, 72, 96, 100, 127, 129, 200, 257};
 const std::vector<std::int64_t> kManyKeys = {385, 391, 400, 449, 512, 513, 577, 640, 700, 1025};

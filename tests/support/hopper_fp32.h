@@ -1,5 +1,5 @@
-// Applies the exactness rule (compare.h) to one pass of hopper in fp32: on the cases of the grid (grid.h) that it
-// supports, and on given cases, which it must support.
+// Applies the exactness rule (compare.h) to one pass of hopper in fp32. Runs the cases of the grid (grid.h) that hopper
+// supports, and given cases, which hopper must support.
 #pragma once
 
 #include <string>

@@ -34,13 +34,13 @@ struct RunOptions {
 };
 
 // Results of both passes. Outputs are filled with NaN before each pass; the backward reads o and lse of this forward.
-// complaint: one line per output or workspace with a write outside it, and per pass that changed an input; empty if
-// there is none.
+// complaint: one line for each output or workspace outside which a pass wrote, and for each pass that changed an input;
+// empty if there is none.
 struct Outcome {
   Results results;
   std::string complaint;
 
-  // Adds a line that names the place, unless `what` is empty.
+  // Adds the line "WHERE: WHAT" unless `what` is empty.
   void complain(std::string_view where, const std::string& what);
 };
 

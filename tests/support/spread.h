@@ -1,5 +1,5 @@
-// Inputs in which adjacent rows differ by many powers of two. fp32 kernels on GPUs scale groups of rows by one factor.
-// They must keep the small rows of a group exact, because the outputs depend on the small rows.
+// Inputs in which adjacent rows differ by many powers of two. fp32 kernels on GPUs scale each group of rows by one
+// factor. The small rows of a group must stay exact, because the outputs depend on them.
 #pragma once
 
 #include <array>
@@ -23,9 +23,9 @@ void change_inputs(Data& data, Change&& change) {
 }
 
 // keys: large rows of K have probability 0; the small rows share the probability. values: large rows of V have almost
-// no probability. rows: some rows of Q are 2^powers times smaller and the same rows of dO as much larger, so all rows
-// contribute equally to dK. all: magnitudes of rows are spread over 60 powers of two in every tensor; some rows are
-// zero.
+// no probability. rows: some rows of Q are 2^powers times smaller and the same rows of dO 2^powers times larger, so
+// all rows contribute equally to dK. all: magnitudes of rows are spread over 60 powers of two in every tensor; some
+// rows are zero.
 enum class Spread { keys, values, rows, all };
 
 inline constexpr std::array<std::pair<const char*, Spread>, 4> kSpreads = {

@@ -1,6 +1,6 @@
 // Test tensors in which every byte outside the view's elements is a canary: the guards before and after, and the gaps
 // of strided layouts. Canaries are NaN, so a kernel that reads one spreads NaN; stray_write() finds a kernel that
-// writes one. With AddressSanitizer there is no guard after the data: the last element ends the allocation.
+// overwrites one. With AddressSanitizer there is no guard after the data: the last element ends the allocation.
 #pragma once
 
 #include <array>

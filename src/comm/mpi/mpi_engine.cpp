@@ -34,7 +34,7 @@ std::string network_identity() {
   return boot + " " + space;
 }
 
-// torchrun starts no MPI job, so MPI sees every process as a job of one rank.
+// Returns advice on how to start the ranks. torchrun starts no MPI job, so MPI sees every process as a job of one rank.
 const char* way_to_start(const World& world) {
   if (world.launcher != kTorchrun) return "start all with the mpirun of the same MPI";
   return "RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT (torchrun) serve engine nccl only; start ranks of "

@@ -1,7 +1,7 @@
 // Implements Ring. In step k of the reduce-scatter, rank r sends the partial sum of share r - k - 1 to rank r + 1. It
-// receives the partial sum of share r - k - 2 from rank r - 1 and adds its own data. Ranks and shares count modulo
-// size. After size - 1 steps rank r has the sum of share r. Each sum runs in a fixed rank order, so results are bitwise
-// reproducible.
+// receives the partial sum of share r - k - 2 from rank r - 1 and adds its own data. Indices of ranks and shares are
+// modulo size. After size - 1 steps rank r has the sum of share r. Each sum runs in a fixed rank order, so results are
+// bitwise reproducible.
 #include "comm/mpi/ring.h"
 
 #include <algorithm>
@@ -45,9 +45,9 @@ bool Ring::exchange(const RingStep& step, const Stopped& stopped) {
   const auto part = [&](const Elements& of, std::int64_t i) {
     return of.part(i * chunk, std::min(chunk, of.count - i * chunk));
   };
-  const auto landing = [&](std::int64_t i) {
-    const Elements place = part(step.arrives, i);
-    return adds ? slots.part(i % kAhead * chunk, place.count) : place;
+  const auto target = [&](std::int64_t i) {
+    const Elements buffer = part(step.arrives, i);
+    return adds ? slots.part(i % kAhead * chunk, buffer.count) : buffer;
   };
   std::array<MPI_Request, kAhead> sends, receives;
   sends.fill(MPI_REQUEST_NULL);
@@ -61,7 +61,7 @@ bool Ring::exchange(const RingStep& step, const Stopped& stopped) {
   };
   const auto receive = [&](std::int64_t i) {
     if (i >= in_chunks) return;
-    const Elements one = landing(i);
+    const Elements one = target(i);
     check_mpi(MPI_Irecv(one.data, static_cast<int>(one.count), mpi_type(element), before, kTag, MPI_COMM_WORLD,
                         &receives[static_cast<std::size_t>(i % kAhead)]),
               "MPI_Irecv");
@@ -74,7 +74,7 @@ bool Ring::exchange(const RingStep& step, const Stopped& stopped) {
     const auto slot = static_cast<std::size_t>(i % kAhead);
     if (!drive(&receives[slot], 1, stopped)) return false;
     if (adds && i < in_chunks)
-      add(landing(i).data, part(step.own, i).data, part(step.arrives, i).data, part(step.arrives, i).count, element);
+      add(target(i).data, part(step.own, i).data, part(step.arrives, i).data, part(step.arrives, i).count, element);
     receive(i + kAhead);
     if (!drive(&sends[slot], 1, stopped)) return false;
     send(i + kAhead);
@@ -82,22 +82,23 @@ bool Ring::exchange(const RingStep& step, const Stopped& stopped) {
   return true;
 }
 
-// place(share) returns the buffer for the partial sum of a share.
-template <class Place>
-bool Ring::reduce(const Elements& in, Place place, const Stopped& stopped) {
+// buffer_of(share) returns the buffer for the partial sum of a share.
+template <class BufferOf>
+bool Ring::reduce(const Elements& in, BufferOf buffer_of, const Stopped& stopped) {
   const auto share_at = [&](int index) { return (index % size_ + size_) % size_; };
   const auto own_part = [&](int index) {
     const Share share = share_of(in.count, index, size_);
     return in.part(share.first, share.count);
   };
-  if (size_ == 1 && in.data != place(0).data) {  // no other rank
-    std::memcpy(place(0).data, in.data, static_cast<std::size_t>(in.bytes()));
+  if (size_ == 1 && in.data != buffer_of(0).data) {  // no other rank
+    std::memcpy(buffer_of(0).data, in.data, static_cast<std::size_t>(in.bytes()));
   }
   for (int step = 0; step + 1 < size_; ++step) {
     const int out = share_at(rank_ - step - 1), arriving = share_at(rank_ - step - 2);
-    if (!exchange(
-            {.sent = step == 0 ? own_part(out) : place(out), .own = own_part(arriving), .arrives = place(arriving)},
-            stopped))
+    if (!exchange({.sent = step == 0 ? own_part(out) : buffer_of(out),
+                   .own = own_part(arriving),
+                   .arrives = buffer_of(arriving)},
+                  stopped))
       return false;
   }
   return true;
@@ -115,20 +116,20 @@ bool Ring::gather(const Elements& out, const Stopped& stopped) {
 }
 
 void Ring::all_reduce(const Elements& in, const Elements& out, const Stopped& stopped) {
-  const auto place = [&](int index) {
+  const auto buffer_of = [&](int index) {
     const Share share = share_of(out.count, index, size_);
     return out.part(share.first, share.count);
   };
-  if (reduce(in, place, stopped)) gather(out, stopped);
+  if (reduce(in, buffer_of, stopped)) gather(out, stopped);
 }
 
 void Ring::reduce_scatter(const Elements& in, const Elements& out, const Stopped& stopped) {
-  const auto place = [&](int index) {
+  const auto buffer_of = [&](int index) {
     if (index == rank_) return out;
     const std::int64_t count = share_of(in.count, index, size_).count;
     return Elements{scratch(partial_[index % 2], (count + 1) * size_of(in.element)), count, in.element};
   };
-  reduce(in, place, stopped);
+  reduce(in, buffer_of, stopped);
 }
 
 }  // namespace strobe::comm

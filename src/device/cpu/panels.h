@@ -11,7 +11,7 @@ namespace strobe::blas {
 // c [m x n] = a [m x k] b [k x n] (+ c) in float64, with any strides in a and b.
 struct DoubleMatmul {
   const double *a, *b;
-  std::int64_t a_row, a_step, b_step, b_col;  // elements between neighbours along m, k, k and n
+  std::int64_t a_row, a_step, b_step, b_col;  // strides in elements: of a along m and k, of b along k and n
   double* c;
   std::int64_t c_row;  // elements between rows of c
   std::int64_t m, n, k;

@@ -1,6 +1,6 @@
 // Converts the status of a failed CUDA call to a strobe::Error with the text of the call and CUDA's message. Used by
-// host code of device/cuda/ and by the launchers of CUDA kernels. It does not use {fmt}, because nvcc does not compile
-// Debian's version.
+// host code of device/cuda/ and by the launchers of CUDA kernels. This header does not use {fmt}, because nvcc does not
+// compile Debian's version.
 #pragma once
 
 #include <cuda_runtime_api.h>

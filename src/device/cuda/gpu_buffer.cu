@@ -40,7 +40,7 @@ void fill_on(void* data, std::size_t bytes, std::uint32_t word, cudaStream_t str
 
 GpuBuffer::GpuBuffer(std::size_t bytes, const char* tag) : data_(gpu_allocator().allocate(bytes, tag)), bytes_(bytes) {}
 
-// Does not call gpu_allocator() for an empty buffer: its first call allocates, and a destructor must not throw.
+// Does not call gpu_allocator() for an empty buffer. The first call of that function may throw, a destructor must not.
 GpuBuffer::~GpuBuffer() {
   if (data_) gpu_allocator().free(data_, bytes_);
 }

@@ -17,12 +17,12 @@ constexpr std::size_t kAlwaysAllowed = 48 * 1024;  // bytes of dynamic shared me
 struct KernelEntry {
   const void* kernel;
   int device;
-  bool large_shared;    // the kernel's limit was raised to the GPU's maximum of shared memory
+  bool large_shared;    // the kernel's shared memory limit has been raised to the GPU's maximum
   cudaKernel_t handle;  // valid in any context
 };
 
-// Returns the entry of a kernel in the cache, or one that may be overwritten. The cache is 4-way set-associative, and a
-// miss in a full set evicts its first entry. The address is hashed, since kernels are at regular distances.
+// Returns the cache entry of a kernel, or an entry that may be overwritten. The cache is 4-way set-associative, and a
+// miss in a full set evicts its first entry. The address is hashed, because kernel addresses are evenly spaced.
 KernelEntry& cache_slot(const void* kernel) {
   static thread_local KernelEntry table[32][4] = {};
   const auto mixed = reinterpret_cast<std::uintptr_t>(kernel) / 4 * 0x9E3779B97F4A7C15u;
@@ -42,8 +42,8 @@ cudaError_t raise_shared_limit(const void* kernel, int device) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
 }
 
-// Fills a cache entry. For a null stream, the driver launches in the context of the thread. In a new thread,
-// cudaFuncGetAttributes creates that context.
+// Fills a cache entry. A driver launch on the null stream needs a current context. In a new thread,
+// cudaFuncGetAttributes creates one.
 cudaError_t fill_entry(KernelEntry& entry, const void* kernel, int device, bool large_shared) {
   cudaFuncAttributes attributes{};
   cudaError_t status = cudaFuncGetAttributes(&attributes, kernel);

@@ -16,12 +16,13 @@ struct Grid {
   bool cooperative = false;
 };
 
-// How a kernel is ordered after earlier work of the stream. in_launch: normal stream order. in_kernel: programmatic
-// dependent launch (PDL), in which every thread calls await_kernel_before() first. PDL costs the host less and starts
-// the kernel while the previous one drains, but it waits only for that kernel. The first kernel of an attention call
-// uses in_launch, because any work of the caller may precede it. Kernels of ops may use in_kernel, because they follow
-// only kernels of the same model, each of which ends after all earlier ones. A captured graph stores the order as an
-// edge.
+// Selects how a kernel is ordered after earlier work of the stream. A captured graph stores the order as an edge.
+// - in_launch: normal stream order. The first kernel of an attention call uses it, because any work of the caller may
+//   precede the call.
+// - in_kernel: programmatic dependent launch (PDL), in which every thread calls await_kernel_before() first. A PDL
+//   launch costs the host less, and the kernel starts while the previous kernel drains. But the kernel waits only for
+//   the previous kernel. Kernels of ops may use PDL, because they follow only kernels of the same model, each of which
+//   ends after all earlier ones.
 enum class Waits { in_launch, in_kernel };
 
 // Launches a kernel. `arguments` are the addresses of the kernel's arguments. May return an error of earlier work.
@@ -29,8 +30,8 @@ cudaError_t start_kernel(const void* kernel, const Grid& grid, void* stream, voi
 
 #if defined(__CUDACC__)
 // Executes griddepcontrol.wait, which returns when the previous kernel has ended and its writes are visible. Every
-// thread of the grid must call this first. This kernel then cannot end before the previous one, so a wait for this
-// kernel also waits for the previous one.
+// thread of the grid must call this first. The calling kernel then cannot end before the previous one. So a wait for
+// the calling kernel is also a wait for the previous one.
 __device__ __forceinline__ void await_kernel_before() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

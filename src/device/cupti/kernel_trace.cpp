@@ -1,6 +1,6 @@
 // Implements KernelTrace with CUPTI's activity records. The record of a kernel contains the correlation id of the CUDA
-// call that launched it. An external-correlation record maps that id to the launcher. CUPTI writes external-correlation
-// records only if CUDA calls are traced too.
+// call that launched it. An external-correlation record maps that id to the launcher, the argument of enter(). CUPTI
+// writes external-correlation records only if CUDA calls are traced too.
 #include "device/kernel_trace.h"
 
 #include <cuda_runtime_api.h>
@@ -132,8 +132,9 @@ std::string demangled(const char* name) {
   return status == 0 ? text.get() : name;
 }
 
-// The same moment on CUPTI's clock (`there`, in nanoseconds from 1970) and on that of now_seconds() (`here`). Times are
-// converted as differences from this moment, because seconds from 1970 in a double do not resolve a kernel's duration.
+// One moment on two clocks: `there` is CUPTI's clock, in nanoseconds from 1970, and `here` is that of now_seconds().
+// Times are converted as differences from this moment, because seconds from 1970 in a double do not resolve a kernel's
+// duration.
 struct Moment {
   std::uint64_t there = 0;
   double here = 0;

@@ -19,8 +19,8 @@ std::mutex& session_mutex() {
   return one;
 }
 
-// Returns the number of concurrent callers for which OpenBLAS was compiled. It has twice as many buffers, beyond which
-// callers would get a null buffer.
+// Returns the number of concurrent callers for which OpenBLAS was compiled. OpenBLAS has twice as many buffers. A
+// caller gets a null buffer if all are in use.
 int max_callers(const BlasLibrary& library) {
   constexpr std::string_view key = "MAX_THREADS=";
   const std::string_view config = library.get_config();

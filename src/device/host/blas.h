@@ -1,5 +1,5 @@
-// GEMM through OpenBLAS, distributed among Strobe's threads so that results do not depend on their number. Every matmul
-// of OpenBLAS requires a BlasSession.
+// GEMM through OpenBLAS, distributed among Strobe's threads so that results do not depend on their number. Every call
+// of an OpenBLAS matmul requires a BlasSession.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace strobe::blas {
 class BlasSession {
  public:
   // Maps packing buffers for up to `callers` threads in advance, because OpenBLAS would retry a failed mapping forever.
-  // own_threads: number of threads that OpenBLAS itself uses. Throws Error(out_of_memory) if no buffer, or not all
-  // memory of own_threads, can be mapped.
+  // `own_threads` is the number of threads that OpenBLAS itself uses. Throws Error(out_of_memory) if no buffer can be
+  // mapped, or if the memory for `own_threads` threads cannot.
   explicit BlasSession(int callers, int own_threads = 1);
   ~BlasSession();
   BlasSession(const BlasSession&) = delete;

@@ -1,4 +1,4 @@
-// The parts of loading a BLAS library that need no library: the choice of kernels and the check of address space.
+// Implements the functions of blas_library.h that do not call OpenBLAS: chooses its kernels, checks the address space.
 #include "device/host/blas_library.h"
 
 #include <sys/mman.h>

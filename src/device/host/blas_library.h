@@ -1,5 +1,5 @@
-// The OpenBLAS functions that Strobe calls. A shared OpenBLAS is not linked but loaded by the first call that needs it.
-// Its start-up code allocates memory and never returns if that fails.
+// The OpenBLAS functions that Strobe calls. The first call that needs a shared OpenBLAS loads the library. Strobe does
+// not link it, because its start-up code allocates memory and never returns if that fails.
 #pragma once
 
 #include <cblas.h>

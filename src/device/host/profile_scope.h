@@ -16,8 +16,8 @@ class ProfileSink {
 
 extern constinit thread_local ProfileSink* profile_sink;  // the calling thread's sink, or null
 
-// Reports its construction and destruction to the sink. Scopes of a thread must not nest. The time between includes
-// work that other threads do for the caller.
+// Reports its construction and destruction to the sink. Scopes of a thread must not nest. The time of a scope
+// includes work that other threads do for the caller.
 class ProfileScope {
  public:
   explicit ProfileScope(const char* name, ScopeKind kind = ScopeKind::other) : sink_(profile_sink) {

@@ -56,8 +56,8 @@ void relax() {
 #endif
 }
 
-// Waits until done() returns true. If `spin`, polls for about 30 us. Then calls sleep(), which may wake early, in a
-// loop.
+// Waits until done() returns true. If `spin`, polls for about 30 us. Then calls sleep() in a loop; sleep() may return
+// early.
 template <class Done, class Sleep>
 void wait_for(bool spin, Done done, Sleep sleep) {
   if (spin) {
@@ -103,8 +103,8 @@ class ThreadPool {
     return calls_ == 0;
   }
 
-  // Runs body 0 on the caller and the other bodies on idle workers. Concurrent calls share the workers. Bodies for
-  // which there is no worker run on the caller after body 0, in order of their index, unless late bodies are dismissed.
+  // Runs body 0 on the caller and the other bodies on idle workers. Concurrent calls share the workers. Bodies without
+  // a worker run on the caller after body 0, in order of their index. With Late::dismissed they do not run.
   void run(int threads, detail::Late late, Job& job) {
     const Claim claim(*this, threads);
     Team& team = claim.team();
@@ -185,7 +185,7 @@ class ThreadPool {
     const std::lock_guard lock(mutex_);
     --calls_;
     busy_ -= static_cast<int>(team.workers.size()) + 1;
-    // In reverse order, so that the next call gets the same workers in the same order, whose caches may have its data.
+    // Reverses the order, so that each worker has the same index in the next call and may still have its data in cache.
     idle_.insert(idle_.end(), team.workers.rbegin(), team.workers.rend());
     team.workers.clear();
     free_teams_.push_back(&team);
@@ -230,7 +230,7 @@ class ThreadPool {
   }
 
   const int cores_;
-  std::mutex mutex_;  // guards the members up to the next comment
+  std::mutex mutex_;  // guards the members from workers_ to busy_
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Worker*> idle_;  // claimed from the end
   std::vector<std::unique_ptr<Team>> teams_;

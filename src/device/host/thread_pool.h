@@ -20,9 +20,9 @@ int available_cores();
 namespace detail {
 using ParallelBody = void (*)(void* context, int thread);
 
-// Handling of workers that have not started their body when the caller's body ends. The call waits for them (awaited),
-// or returns without them, and their bodies never run (dismissed). On a shared machine a worker may wait for a core
-// longer than the call takes.
+// Selects what happens to workers that have not started their body when the caller's body ends. awaited: the call waits
+// for them. dismissed: the call returns, and their bodies never run. This saves time on a shared machine, where a
+// worker may wait for a core longer than the call takes.
 enum class Late { awaited, dismissed };
 
 void run_parallel(int threads, Late late, ParallelBody body, void* context);

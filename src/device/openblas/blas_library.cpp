@@ -86,8 +86,8 @@ BlasLibrary open_library() {
   const BlasLibrary found = load();
   const char* const better = better_core(found.get_corename(), instruction_sets());
   if (!better || std::getenv(kCoreVariable)) return found;
-  // OpenBLAS reads the variable when it is loaded. If other code keeps the library open, it is not loaded again and
-  // keeps its kernels.
+  // OpenBLAS reads the variable when it is loaded. If other code holds the library open, dlclose() does not unload it,
+  // and the kernels stay the same.
   dlclose(found.handle);
   setenv(kCoreVariable, better, 0);
   const BlasLibrary again = load();

@@ -38,8 +38,8 @@ std::string header_of(SafeTensors& file);
 
 // `file` is the content of the whole file; `shown` is its name and prefixes every error. Throws Error(invalid_argument)
 // with one line if the header is truncated or not JSON, a name is duplicated, or a dtype is unknown. Also throws if a
-// shape disagrees with its byte range, a size does not fit in 63 bits, tensors overlap, or tensors do not cover the
-// data exactly.
+// shape disagrees with its byte range or a size does not fit in 63 bits. Tensors must not overlap and must cover the
+// data completely.
 SafeTensors parse_safetensors(std::string_view file, std::string_view shown);
 
 }  // namespace strobe::lm

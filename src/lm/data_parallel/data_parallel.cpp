@@ -72,14 +72,15 @@ DataParallel::DataParallel(comm::Communicator& communicator, const Replica& repl
 DataParallel::~DataParallel() {
   if (calls_.empty()) return;
   if (std::uncaught_exceptions() > exceptions_) communicator_.abort("see the error that it printed");
-  try {  // pending calls refer to this object's events, so wait for them, up to their timeout
+  // Waits for the pending calls, at most until their timeout, because they use this object's events.
+  try {
     if (replica_.stream) replica_.stream->synchronize();
   } catch (const Error&) {
   }
   for (const comm::Pending& call : calls_) {
     try {
       call.wait();
-    } catch (const Error&) {  // the first wait reported it
+    } catch (const Error&) {  // a destructor must not throw
     }
   }
 }
@@ -193,8 +194,9 @@ void DataParallel::wait_for_sums() {
   for (const Group& group : groups_) group.sums.wait();
 }
 
-// Adds the gradient norm and the clipping factor to `update`, and writes it to update_. Both
-// depend only on sums over all ranks, so all ranks clip alike, and all skip if one rank has an infinity or NaN.
+// Sets update_ to `update` with the gradient norm, and with gradient_scale multiplied by the clipping factor. Norm and
+// factor depend only on sums over all ranks. So all ranks clip by the same factor, and all ranks skip the step if the
+// gradient of any rank is not finite.
 void DataParallel::limit(ops::Update update) {
   if (strategy_.updates != Updates::scattered_share) {
     update_.write(0, &update, sizeof update);
@@ -247,7 +249,7 @@ std::size_t DataParallel::average_at(Average which, const Group& group, std::int
 
 void DataParallel::read_average(Average which, std::int64_t first, std::span<float> out) {
   std::fill(out.begin(), out.end(), 0.0f);
-  const comm::Share piece{first, static_cast<std::int64_t>(out.size())};
+  const comm::Share range{first, static_cast<std::int64_t>(out.size())};
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const Group& group = groups_[b];
     const auto copy_own = [&](const comm::Share& part) {
@@ -255,11 +257,11 @@ void DataParallel::read_average(Average which, std::int64_t first, std::span<flo
       state_.read(average_at(which, group, part.first), out.data() + part.first - first, float_bytes(part.count));
     };
     if (strategy_.updates == Updates::all) {
-      copy_own(common(piece, updated_by(communicator_.rank(), buckets_[b])));
+      copy_own(common(range, updated_by(communicator_.rank(), buckets_[b])));
       continue;
     }
     for (int rank = 0; rank < communicator_.size(); ++rank) {
-      const comm::Share part = common(piece, updated_by(rank, buckets_[b]));
+      const comm::Share part = common(range, updated_by(rank, buckets_[b]));
       if (part.count == 0) continue;
       if (rank == communicator_.rank()) copy_own(part);
       communicator_.broadcast(comm::elements(out.subspan(static_cast<std::size_t>(part.first - first),
@@ -270,9 +272,9 @@ void DataParallel::read_average(Average which, std::int64_t first, std::span<flo
 }
 
 void DataParallel::write_average(Average which, std::int64_t first, std::span<const float> in) {
-  const comm::Share piece{first, static_cast<std::int64_t>(in.size())};
+  const comm::Share range{first, static_cast<std::int64_t>(in.size())};
   for (const Group& group : groups_) {
-    const comm::Share part = common(piece, {group.own_first, group.own_count});
+    const comm::Share part = common(range, {group.own_first, group.own_count});
     if (part.count == 0) continue;
     state_.write(average_at(which, group, part.first), in.data() + part.first - first, float_bytes(part.count));
   }

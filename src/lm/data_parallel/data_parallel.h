@@ -51,7 +51,7 @@ struct ParallelCall {
 // Collectives of one step, as measured on this rank.
 struct StepRecord {
   std::int64_t calls = 0, bytes = 0;                              // totals of all_calls
-  double hidden = 0, exposed = 0;                                 // seconds of calls before and after backward ended
+  double hidden = 0, exposed = 0;                                 // seconds of calls during backward, and after it
   double optimizer = 0;                                           // seconds of norm and AdamW, without the all-reduce
   double backward_ended = 0, update_began = 0, update_ended = 0;  // on the clock of core/clock.h
   std::vector<ParallelEvent> events;
@@ -69,7 +69,7 @@ struct ParallelUpdate {
 class DataParallel {
  public:
   // The replica's memory, its stream and the communicator must outlive this object. Throws Error(invalid_argument) if a
-  // tensor is out of bounds or has no use.
+  // tensor is out of bounds or its `uses` is below 1.
   DataParallel(comm::Communicator& communicator, const Replica& replica, const ParallelOptions& options);
   // Waits for pending calls. During stack unwinding it first aborts the communicator, which notifies the other ranks.
   ~DataParallel();
@@ -79,16 +79,17 @@ class DataParallel {
   // Broadcasts rank 0's values, including frozen ones, and sets the optimizer state to zero.
   void begin();
 
-  // During backward, the caller calls ready() once per use of each tensor, as soon as the gradient of that use is
-  // computed (on CUDA: queued on the stream). The order must be the same on all ranks. After backward, the caller calls
-  // finish(), which clips the mean gradient to the norm `clip` (0: no clipping) and updates the values.
+  // Call ready() during backward, once per use of each tensor, as soon as the gradient of that use is computed (on
+  // CUDA: queued on the stream). The order must be the same on all ranks. Call finish() after backward. It clips the
+  // mean gradient to the norm `clip` (0: no clipping) and updates the values.
   void ready(std::size_t tensor);
   ParallelUpdate finish(const ops::AdamW& adamw, double clip, Overflow overflow = Overflow::applied);
 
   double mean_of_ranks(double value);
 
-  // Read and write AdamW's moments of elements [first, first + size); frozen parameters have 0. A read is collective
-  // and returns the range on every rank. For a write, every rank passes the whole range and stores its share.
+  // Read and write AdamW's moments of elements [first, first + size). The moments of frozen parameters are 0. A read is
+  // collective and returns the range on every rank. For a write, every rank passes the whole range and stores its
+  // share.
   enum class Average { mean, variance };
   void read_average(Average which, std::int64_t first, std::span<float> out);
   void write_average(Average which, std::int64_t first, std::span<const float> in);

@@ -141,8 +141,8 @@ OneStep timed_lone_step(Model& model, PhaseWatch& watch, const std::function<dou
           loss};
 }
 
-// Sets the phase times of each element of `steps`. On CUDA a timed step is one graph, whose phases cannot be timed. So
-// this runs two warm-up steps and one step per element, phase by phase.
+// Sets the phase times of each element of `steps`. On CUDA a timed step is one graph, whose phases cannot be timed.
+// This function therefore runs two warm-up steps and one step per element, phase by phase.
 void time_lone_phases(Model& model, std::vector<ParallelStep>& steps, const std::function<void()>& after_step) {
   std::vector<GpuEvent> events(4);
   const auto take = [&] {

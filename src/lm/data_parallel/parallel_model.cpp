@@ -81,7 +81,7 @@ StepResult ParallelModel::step(const std::int32_t* tokens, const std::int32_t* t
   const std::int64_t first = first_token();
   const bool is_scaled = model_.dtype() == DType::fp16;
   LossScale loss_scale = model_.loss_scale();
-  // With n ranks, each averages the loss over 1 / n of the batch. Its gradients are therefore n times their
+  // Each of n ranks averages the loss over 1 / n of the batch. The gradients of a rank are therefore n times their
   // contribution to the whole batch's gradient. Dividing the loss scale by n makes fp16 gradients as large as in one
   // process, so they overflow in the same steps.
   const double scale = is_scaled ? loss_scale.scale / communicator_.size() : 1;

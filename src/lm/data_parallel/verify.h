@@ -39,8 +39,8 @@ struct Verification {
   VerifyBounds bounds;
   double losses = 0, weights = 0;  // largest relative differences between ranks and one process
   std::int64_t skipped = 0;        // fp16: steps that the ranks skipped because the gradient overflowed
-  std::int64_t other_ranks = 0;    // ranks whose parameters have other bits than rank 0's
-  std::string unsharded{};         // strategy to which a sharded one is compared; empty: not sharded
+  std::int64_t other_ranks = 0;    // number of ranks whose parameters are not bitwise equal to rank 0's
+  std::string unsharded{};         // unsharded strategy that a sharded one is compared with; empty: not sharded
   double from_unsharded = 0;       // largest relative difference of a parameter from training with `unsharded`
   double most_from_unsharded = 0;  // bound of from_unsharded; 0: must be equal
 

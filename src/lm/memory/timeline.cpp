@@ -15,7 +15,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::size_t kManyEvents = 1 << 16;  // reserved in advance: the observer runs under the allocator's lock
+constexpr std::size_t kManyEvents = 1 << 16;  // reserved in advance, because the observer holds the allocator's lock
 
 std::size_t& of(ByCategory& bytes, Category category) { return bytes[static_cast<std::size_t>(category)]; }
 
@@ -43,7 +43,7 @@ std::string type_of(const std::string& tag, DType copies) {
   return {};
 }
 
-// Returns the bytes of a shared workspace that only attention needs.
+// Returns the bytes of a shared workspace that only attention needs: those beyond the kWorkspaceBytes of the matmuls.
 std::size_t share_of_attention(const char* tag, std::size_t bytes) {
   if (std::strcmp(tag, kWorkspaceTag) != 0) return 0;
   return bytes - std::min(bytes, ops::kWorkspaceBytes);
@@ -120,7 +120,7 @@ void MemoryRecorder::on(const AllocationEvent& event) {
   if (event.kind == AllocationEvent::Kind::free) {
     std::size_t end = pointers_.size();  // search backwards: the last allocation is usually freed first
     while (end > 0 && pointers_[end - 1] != event.pointer) --end;
-    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two entries if a part belongs to attention
+    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // a workspace may have two entries
       Lifetime& lifetime = timeline_.allocations[end - 1];
       pointers_[end - 1] = nullptr;
       lifetime.to = now;
@@ -191,10 +191,10 @@ void MemoryRecorder::begin(const Operation& operation) {
   for (const TensorUse& use : operation.writes) {
     if (!reads(use.tensor)) write(use, operation.phase);
   }
-  const std::size_t beyond = model_->plan().table.size();  // keys from here on are gradients of parameters
+  const std::size_t first_gradient_key = model_->plan().table.size();
   for (std::size_t i = 0; i < operation.gradients; ++i) {
     const Parameter& parameter = model_->parameters()[operation.parameter + i];
-    begin_lifetime(beyond + operation.parameter + i,
+    begin_lifetime(first_gradient_key + operation.parameter + i,
                    {.name = "gradient of " + parameter.name,
                     .category = Category::gradients,
                     .bytes = static_cast<std::size_t>(parameter.count()) * sizeof(float),
@@ -205,7 +205,7 @@ void MemoryRecorder::begin(const Operation& operation) {
   const Copies* const copies = copies_with(model_->plan(), operation.parameter);
   if (copies && operation.kind == OperationKind::matmul) read(copies->tensor, operation.phase);
   if (operation.kind != OperationKind::optimizer) return;
-  for (std::size_t i = 0; i < model_->parameters().size(); ++i) read(beyond + i, operation.phase);
+  for (std::size_t i = 0; i < model_->parameters().size(); ++i) read(first_gradient_key + i, operation.phase);
 }
 
 void MemoryRecorder::end() {}
@@ -231,14 +231,14 @@ void MemoryRecorder::add_tensors_to_moments() {
     of(begun[static_cast<std::size_t>(std::max(0, lifetime.from))], lifetime.category) += lifetime.bytes;
     of(ended[static_cast<std::size_t>(lifetime.to) + 1], lifetime.category) += lifetime.bytes;
   }
-  ByCategory living{};
+  ByCategory live{};
   for (std::size_t at = 0; at < timeline_.moments.size(); ++at) {
     ByCategory& moment = timeline_.moments[at];
     for (std::size_t i = 0; i < kCategories; ++i) {
-      living[i] += begun[at][i] - ended[at][i];
-      moment[i] += living[i];
+      live[i] += begun[at][i] - ended[at][i];
+      moment[i] += live[i];
     }
-    of(moment, Category::idle) -= sum_of(living);
+    of(moment, Category::idle) -= sum_of(live);
   }
 }
 

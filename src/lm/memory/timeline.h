@@ -34,7 +34,7 @@ struct Lifetime {
   std::string name;
   Category category = Category::data;
   std::size_t bytes = 0;
-  std::size_t at = 0;  // byte offset: of a tensor in the arena; of an allocation among all live bytes
+  std::size_t at = 0;  // of a tensor: byte offset in the arena; of an allocation: bytes that were allocated before it
   int from = -1, to = -1;
   std::string type{};     // element type, such as "bf16"; empty: untyped bytes
   bool is_saved = false;  // written by the forward and read by the backward
@@ -46,7 +46,7 @@ struct MemoryTimeline {
   std::vector<Lifetime> allocations;    // in order of allocation; if not freed, live to the last operation
   std::vector<Lifetime> tensors;
   std::vector<ByCategory> moments;  // per operation: bytes at the operation's peak
-  std::size_t arena_at = 0;         // byte offset of the arena among all live bytes
+  std::size_t arena_at = 0;         // bytes that were allocated before the arena
 
   std::size_t peak_at() const;      // index of the operation with the most bytes; ties go to the fewest idle bytes
   std::size_t most_in_use() const;  // peak bytes without idle
@@ -90,7 +90,7 @@ class MemoryRecorder : public Recorder {
   // The key is the table index of a tensor. For a gradient it is the size of the table plus the index of the parameter.
   std::unordered_map<std::size_t, Tenant> tenants_;
   ByCategory held_{};
-  std::size_t top_ = 0;  // bytes of all live allocations, and the offset of the next one
+  std::size_t top_ = 0;  // bytes of all live allocations; becomes `at` of the next one
 };
 
 // --- one step, measured ----------------------------------------------------------------------------------------------

@@ -48,9 +48,9 @@ struct BlockActivations {
   std::size_t end = 0;  // byte offset in the arena, after the tensors of this and earlier blocks
 };
 
-// A tensor with copies of parameters in the type of the matmuls: those of one block, or all after the last block.
-// `parameter` is the first parameter copied, `tensor` the index in ActivationPlan::table. Parameters before the blocks
-// have no copy because no matmul reads them.
+// A tensor with copies of parameters in the type of the matmuls: the parameters of one block, or all parameters after
+// the last block. `parameter` is the first parameter copied, `tensor` the index in ActivationPlan::table. Parameters
+// before the blocks have no copy because no matmul reads them.
 struct Copies {
   std::size_t parameter, tensor;
 };
@@ -114,8 +114,8 @@ ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DTyp
 // Returns the entry that contains the parameter's copy; null if the parameter has none.
 const Copies* copies_with(const ActivationPlan& plan, std::size_t parameter);
 
-// Returns the byte offset in the arena at which the parameter gradients begin. They are floats in the order of the
-// parameter table, at the end of the arena. With GradientMemory::none, returns the end of the arena.
+// Returns the byte offset in the arena at which the parameter gradients begin. These gradients are floats in the order
+// of the parameter table, at the end of the arena. With GradientMemory::none, returns the end of the arena.
 std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter>& parameters, GradientMemory memory);
 
 }  // namespace strobe::lm

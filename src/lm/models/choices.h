@@ -1,5 +1,5 @@
-// Defines options that have names in flags and files: the precision of a model and its recomputation. Flags of `strobe
-// lm` and settings of checkpoints use them.
+// Defines two options of a model, precision and recomputation, and their names. Flags of `strobe lm` and settings of
+// checkpoints use the names.
 #pragma once
 
 #include <span>

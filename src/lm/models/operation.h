@@ -25,7 +25,7 @@ struct Operation {
   Phase phase = Phase::forward;
   std::string of{};  // its parameters: "layers.0.attention.q+k+v"
   std::vector<TensorUse> reads{}, writes{};
-  std::size_t parameter = 0, gradients = 0;  // it writes the gradients of `gradients` parameters from `parameter` on
+  std::size_t parameter = 0, gradients = 0;  // writes gradients of parameters [parameter, parameter + gradients)
   double flops = 0;                          // FLOPs of matmuls, including those of attention
   std::size_t other_bytes = 0;               // bytes that it reads or writes in addition to these tensors
 };

@@ -58,7 +58,7 @@ const std::array<NamedShape, 7>& sizes() {
   return table;
 }
 
-// Sums the elements of the parameters for whose role `counts` returns true.
+// Returns the number of elements of all parameters whose role `counts` accepts.
 template <class Counts>
 std::int64_t count_of(const ModelShape& shape, Counts counts) {
   const auto sum = [&](std::span<const ParameterRow> rows) {

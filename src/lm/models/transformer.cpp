@@ -112,9 +112,9 @@ const void* Transformer::bias_data(Weights weights) const {
   return bias ? memory_.weights[*bias] : nullptr;
 }
 
-// Computes bias gradients and sets that of k to 0. The bias of k adds one number to all scores of a row, which does not
-// change the softmax, so its gradient is 0. The computed sum would be rounding noise, which AdamW turns into full steps
-// that differ with the number of ranks.
+// Computes bias gradients, but sets the gradient of k's bias to 0. That bias adds one number to all scores of a row,
+// which does not change the softmax, so its exact gradient is 0. The computed sum would be rounding noise, which AdamW
+// turns into full steps that differ with the number of ranks.
 void Transformer::bias_backward(Weights biases, std::size_t dy, std::int64_t width) {
   const Recorded scope =
       recorded("bias backward", OperationKind::elementwise, biases, {rows(dy, width)}, {}, biases.parts);
@@ -172,7 +172,7 @@ void Transformer::layer_norm_backward(std::size_t weight, std::size_t x, std::si
 
 // --- elementwise -----------------------------------------------------------------------------------------------------
 
-// Rotates q and k in place. They are adjacent in qkv, so this rotates 2 * heads heads and skips v.
+// Rotates q and k in place. q and k are adjacent in qkv, so one call rotates 2 * heads heads and skips v.
 void Transformer::rope(Weights q_and_k, std::size_t qkv, ops::Rotation direction) {
   const TensorUse both = rows(qkv, 2 * shape().d_model);
   const Recorded scope = recorded(direction == ops::Rotation::forward ? "rope" : "rope backward",

@@ -109,7 +109,7 @@ class Transformer {
   void unembed_backward();
   void rms_norm(std::size_t weight, std::size_t x, std::size_t y, std::size_t statistics);
   void layer_norm(std::size_t weight, std::size_t x, std::size_t y, std::size_t statistics);
-  // These read plan().d_narrow, and overwrite or add to plan().d_x as `into` selects.
+  // Backward of a norm. Reads plan().d_narrow, and overwrites or adds to plan().d_x as `into` selects.
   void rms_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, ops::Into into);
   void layer_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, ops::Into into);
   void rope(Weights q_and_k, std::size_t qkv, ops::Rotation direction);
@@ -117,7 +117,7 @@ class Transformer {
   void attention_backward(std::size_t layer);       // plan().d_narrow -> plan().d_wide
   void swiglu(Weights weights, std::size_t layer);  // hidden -> activated
   void gelu(Weights weights, std::size_t layer);
-  // These read plan().d_wide and replace the block's `hidden` by its gradient.
+  // Backward of the activation function. Reads plan().d_wide and replaces the block's `hidden` by its gradient.
   void swiglu_backward(Weights weights, std::size_t layer);
   void gelu_backward(Weights weights, std::size_t layer);
 

@@ -48,7 +48,7 @@ GradientMemory gradient_memory(const SharedStep& step) {
   return step.mesh.shard > 1 && step.sharding >= Sharding::gradients ? GradientMemory::own : GradientMemory::shared;
 }
 
-// Returns the bytes of activations, excluding gradients that share their memory.
+// Returns the bytes of activations, excluding the gradients that overwrite them.
 std::size_t activations_of(const SharedStep& step, const Stage& stage, GradientMemory gradients) {
   if (step.network != Network::decoder || step.mesh.pipeline > 1) return stage_activations(step, stage);
   const BenchCase& one = step.one;
@@ -74,8 +74,8 @@ DeviceMemory memory_of(const SharedStep& step, const Stage& stage, std::size_t w
   const GradientMemory gradients = gradient_memory(step);
 
   DeviceMemory memory;
-  const std::int64_t held = splits(Sharding::weights) ? share : count;
-  memory.weights = float_bytes(held) + static_cast<std::size_t>(held) * copy_bytes(dtype, gradients);
+  const std::int64_t local_count = splits(Sharding::weights) ? share : count;
+  memory.weights = float_bytes(local_count) + static_cast<std::size_t>(local_count) * copy_bytes(dtype, gradients);
   // Sharded parameters are gathered in units (StageParameters): the device computes with one while it gathers the next.
   if (splits(Sharding::weights)) memory.weights += 2 * static_cast<std::size_t>(unit) * size_of(dtype);
   if (gradients != GradientMemory::none) {

@@ -15,7 +15,7 @@ struct DeviceMemory {
   std::size_t weights = 0;      // fp32 values, copies for matmuls outside the memory plan, gathered parameters
   std::size_t gradients = 0;    // fp32
   std::size_t optimizer = 0;    // AdamW's two moments, fp32
-  std::size_t activations = 0;  // activations, without the gradients that share their memory
+  std::size_t activations = 0;  // activations, excluding the gradients that overwrite them
   std::size_t other = 0;        // tokens and losses, the RoPE table, workspace
 
   std::size_t total() const { return weights + gradients + optimizer + activations + other; }
@@ -27,9 +27,9 @@ struct DeviceMemory {
 std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int64_t tensor);
 std::int64_t count_of(const std::vector<Parameter>& parameters);
 
-// Returns the memory of a device in the pipeline stage that needs the most. `workspace` and `bucket` are in bytes;
-// `bucket` is the size of gradients per exchange call, bucket_bytes_of() (step_time.h). Throws Error(invalid_argument)
-// above the limit of activation_plan().
+// Returns the memory of a device in the pipeline stage that needs the most. `workspace` and `bucket` are in bytes.
+// `bucket` is the size of gradients per exchange call, as bucket_bytes_of() (step_time.h) returns it. Throws
+// Error(invalid_argument) above the limit of activation_plan().
 DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::size_t bucket = 0);
 
 // --- one device, before any allocation
@@ -41,7 +41,7 @@ std::size_t predicted_bytes(const BenchCase& one);
 // permanently.
 std::size_t predicted_workspace(const BenchCase& one);
 
-// Returns `one`. Throws Error(out_of_memory) with the bytes requested and free if it does not fit in host memory.
+// Returns `one`. Throws Error(out_of_memory) with the bytes requested and free if the step does not fit in host memory.
 // Without this check, a system that overcommits would kill the process later. Does not check GPU memory, because
 // cudaMalloc fails at once.
 const BenchCase& check_memory(const BenchCase& one);
@@ -50,7 +50,7 @@ const BenchCase& check_memory(const BenchCase& one);
 // of the processes allocates.
 void check_shared_memory(const BenchCase& one, int processes);
 
-// Call it in a handler of `error`. Throws it again; adds memory_advice() if its code is out_of_memory.
+// Rethrows `error`, with memory_advice() added if its code is out_of_memory. Call it in a handler of `error`.
 [[noreturn]] void rethrow_with_advice(const Error& error, const BenchCase& one);
 
 // Returns make(), which allocates the model of `one`. If GPU memory is exhausted, the error contains memory_advice().

@@ -74,8 +74,8 @@ double rounds_of(comm::Kind kind, std::int64_t size) {
 }
 
 Cost collective_cost(const Machine& machine, comm::Kind kind, double bytes, const Group& group) {
-  const std::int64_t places = machine.node == 0 ? group.size : machine.node / group.stride;  // group members per node
-  const std::int64_t near = std::clamp<std::int64_t>(places, 1, group.size), nodes = ceil_div(group.size, near);
+  const std::int64_t per_node = machine.node == 0 ? group.size : machine.node / group.stride;  // members of the group
+  const std::int64_t near = std::clamp<std::int64_t>(per_node, 1, group.size), nodes = ceil_div(group.size, near);
   Cost far = on_one_level(machine.between, kind, bytes / static_cast<double>(near), nodes);
   std::swap(far.inside, far.between);
   return on_one_level(machine.inside, kind, bytes, near) + far;

@@ -58,10 +58,10 @@ struct Cost {
 // Returns the rounds of messages: log2(size), rounded up; twice that for an all-reduce.
 double rounds_of(comm::Kind kind, std::int64_t size);
 
-// Returns the cost of a collective on a vector of `bytes`. On one kind of link it is rounds x latency + bus_factor x
-// bytes / bandwidth. If a group spans nodes, the devices of each node first split the vector. Then each device
-// exchanges its part with the corresponding devices of other nodes, all devices concurrently. A group of one costs
-// nothing.
+// Returns the cost of a collective on a vector of `bytes`. On one kind of link the time is rounds x latency +
+// bus_factor x bytes / bandwidth. If a group spans nodes, the devices of each node first split the vector. Then each
+// device exchanges its part with the corresponding devices of other nodes, all devices concurrently. A group of one
+// costs nothing.
 Cost collective_cost(const Machine& machine, comm::Kind kind, double bytes, const Group& group);
 
 // Returns the cost of sending `bytes` to the next device of the group: latency + bytes / bandwidth. Uses the link

@@ -10,7 +10,7 @@
 namespace strobe::lm {
 
 // Returns the flags that each make the step fit in `free` bytes: "valid: --batch 3 or --recompute block or --precision
-// bf16". If none does, returns recomputation with a smaller batch, or a text that no smaller batch fits.
+// bf16". If none does, returns recomputation with a smaller batch, or a text that says that no smaller batch fits.
 std::string memory_advice(const BenchCase& one, std::size_t free);
 
 }  // namespace strobe::lm

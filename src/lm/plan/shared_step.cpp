@@ -96,12 +96,12 @@ std::int64_t parameter_count(const ModelShape& shape, Network network) {
 
 std::vector<Stage> stages_of(const SharedStep& step) {
   const std::int64_t stages = step.mesh.pipeline;
-  std::vector<std::int64_t> places = {0, 1, step.one.shape.layers % stages, stages - 1};
-  std::sort(places.begin(), places.end());
-  places.erase(std::unique(places.begin(), places.end()), places.end());
+  std::vector<std::int64_t> indices = {0, 1, step.one.shape.layers % stages, stages - 1};
+  std::sort(indices.begin(), indices.end());
+  indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
   std::vector<Stage> found;
-  for (const std::int64_t place : places) {
-    if (place < stages) found.push_back(stage_at(step, place));
+  for (const std::int64_t index : indices) {
+    if (index < stages) found.push_back(stage_at(step, index));
   }
   return found;
 }

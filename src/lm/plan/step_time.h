@@ -61,8 +61,8 @@ double exposed_seconds(double calls, double all, double last, double seconds);
 // without bytes.
 double best_bucket_bytes(double total_bytes, double bandwidth, double overhead);
 
-// Returns the smallest batch of a tensor-parallel group for which StepTime::hides() is true, at most 9e15. Without an
-// exchange this is micro_batches.
+// Returns the smallest batch of a tensor-parallel group for which StepTime::hides() is true, at most 9e15. Returns
+// micro_batches if nothing is exchanged.
 std::int64_t least_batch(const SharedStep& step, const Machine& machine, std::optional<double> bucket_bytes = {});
 
 }  // namespace strobe::lm

@@ -16,8 +16,8 @@ struct Accumulation {
   double result = 0;
 };
 
-// Adds 0.01 `additions` times, in each of four ways: fp32 terms in an fp32 sum, fp16 terms in an fp16 sum, fp16 terms
-// in an fp32 sum, and fp16 terms converted to fp32 in an fp32 sum. Each partial sum is rounded to the sum's type.
+// Adds 0.01 `additions` times, in four ways: fp32 + fp32, fp16 + fp16, an fp16 term to an fp32 sum, and an fp16 term
+// that is first converted to fp32 to an fp32 sum. Each partial sum is rounded to the sum's type.
 std::vector<Accumulation> accumulate_hundredths(int additions = 1000);
 
 // --- LayerNorm -------------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ struct Profile {
   std::vector<TimedStep> steps;            // recorded steps, on the host's clock
   std::vector<TimedOperation> operations;  // operations of all recorded steps, in order
   std::vector<TimedScope> scopes;          // in order of operations; empty if attention is fused
-  double plain_seconds = 0;                // mean of as many unrecorded steps; on CUDA each replays a graph
+  double plain_seconds = 0;                // mean of steps that are not recorded; on CUDA each replays a graph
   // The fields below are set on CUDA only.
   double direct_seconds = 0;       // mean of unrecorded steps launched kernel by kernel, like the recorded ones
   std::vector<GpuRecord> records;  // sorted by begin, in seconds since the first step; launcher: operation index + 1

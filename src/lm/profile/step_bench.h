@@ -52,8 +52,8 @@ class PassRun {
 // free.
 BenchTimes time_step(const BenchCase& one, const std::function<void(double seconds)>& after_run = {});
 
-// Returns the number of calls of after_run: one per warm-up or timed run. A pass other than forward runs equally often
-// again, phase by phase.
+// Returns the number of calls of after_run: one per warm-up or timed run. For a pass other than forward the number is
+// doubled, because all runs are repeated phase by phase.
 std::int64_t passes_of(const BenchCase& one);
 
 }  // namespace strobe::lm

@@ -1,5 +1,6 @@
 // ModelState owns the memory of a model: parameters, AdamW's moments, copies of the parameters in the type of the
-// matmuls, and one allocation for activations and gradients (models/activations.h), the arena. Model uses it.
+// matmuls, and the arena. The arena is one allocation for activations and gradients (models/activations.h). Model uses
+// this class.
 #pragma once
 
 #include <cstdint>
@@ -57,9 +58,9 @@ class ModelState {
   OptimizerMemory optimizer_memory() const { return optimizer_memory_; }
 
   // Arguments of the optimizer: trained(begin, end) for parameters [begin, end) of the table, whole() for all
-  // parameters as one range. trained() also returns all parameters: in one range, or in several with
-  // GradientMemory::over_copies, where copies are contiguous only within a range. Several ranges must be updated in
-  // order: the copies that an update writes may overwrite gradients of earlier ranges.
+  // parameters as one range. Without arguments trained() returns all parameters in one range, except with
+  // GradientMemory::over_copies. It then returns several ranges, because copies are contiguous only within a range.
+  // These must be updated in order: the copies that an update writes may overwrite gradients of earlier ranges.
   ops::Trained trained(std::size_t begin, std::size_t end) const;
   const ops::Trained& whole() const { return whole_; }
   std::span<const ops::Trained> trained() const { return trained_; }

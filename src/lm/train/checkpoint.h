@@ -1,7 +1,7 @@
-// A checkpoint is one safetensors file. It contains the parameters under their names, AdamW's moments as
-// adamw.mean.<name> and adamw.variance.<name>, and two CRC-32 values: `weights_checksum` of the header and the
-// parameters, `checksum` of all bytes before it. The metadata contain step, data position, seed, shape and options.
-// Checkpoints of the same state are bitwise equal.
+// A checkpoint is one safetensors file. It contains the parameters under their names, and AdamW's moments as
+// adamw.mean.<name> and adamw.variance.<name>. Two CRC-32 values follow: `weights_checksum` is that of the header and
+// the parameters, `checksum` that of all bytes before it. The metadata contain step, data position, seed, shape and
+// options. Checkpoints of the same state are bitwise equal.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ class DivergedError : public Error {
 };
 
 // Writes a checkpoint atomically: the file appears whole or not at all (core/atomic_file.h). Throws Error(runtime) if a
-// write fails. Reads all chunks, then throws DivergedError with the tensor's name for a state that Checkpoint would
-// reject.
+// write fails. Throws DivergedError with the tensor's name, after reading all chunks, if Checkpoint would reject the
+// state.
 void write_checkpoint(const std::string& path, const StateChunk& read, const Settings& settings,
                       const Progress& progress);
 
@@ -47,9 +47,9 @@ enum class CheckpointParts { all, weights };
 // A validated checkpoint, mapped into memory.
 class Checkpoint {
  public:
-  // Throws Error(invalid_argument) with one line and the path if the file cannot be read or is not a checkpoint, or if
-  // its checksum or tensors do not match. Also throws if a setting is out of range, a value is not finite, or a
-  // variance of AdamW is negative.
+  // Throws Error(invalid_argument) with one line and the path if the file cannot be read or is not a checkpoint. Also
+  // throws if the checksum or the tensors do not match, a setting is out of range, a value is not finite, or a variance
+  // of AdamW is negative.
   explicit Checkpoint(const std::string& path, CheckpointParts parts = CheckpointParts::all);
 
   const Settings& settings() const { return settings_; }

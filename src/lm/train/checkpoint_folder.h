@@ -21,10 +21,10 @@ class CheckpointFolder {
  public:
   static constexpr std::int64_t kAllGood = std::numeric_limits<std::int64_t>::max();
   enum class Use { fresh, resume };
-  // With Use::fresh, creates the folder if it does not exist. Throws Error(invalid_argument) with `path`
-  // - fresh: if it contains anything except temporary files of a killed process (temporary_file.h);
-  // - resume: if it does not exist, contains other files but no run, or has a damaged steps.jsonl (step_log.h);
-  // - both: if it cannot be written to, or another process trains in it.
+  // With Use::fresh, creates the folder if it does not exist. Throws Error(invalid_argument) with `path`:
+  // - fresh: if the folder contains anything except temporary files of a killed process (temporary_file.h);
+  // - resume: if the folder does not exist, contains other files but no run, or has a damaged steps.jsonl (step_log.h);
+  // - both: if the folder is not writable, or another process trains in it.
   //
   // Removes temporary files of checkpoints and of run.json that no process has locked, and no other file.
   CheckpointFolder(std::string path, Use use);
@@ -41,9 +41,9 @@ class CheckpointFolder {
   void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;
   std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // returns its step; nullopt: none
 
-  // Renames the checkpoints of later steps, newest first, to names such as step-00000170.safetensors.abandoned
-  // (.abandoned.2 if that exists), so that a run that resumes from `step` ignores them. Returns their steps, ascending.
-  // Throws Error(runtime) if a rename or the sync of the folder fails.
+  // Renames the checkpoints of later steps, newest first, so that a run that resumes from `step` ignores them. A new
+  // name is, for example, step-00000170.safetensors.abandoned, or .abandoned.2 if that exists. Returns the steps of the
+  // renamed checkpoints, ascending. Throws Error(runtime) if a rename or the sync of the folder fails.
   std::vector<std::int64_t> set_aside_after(std::int64_t step) const;
 
  private:

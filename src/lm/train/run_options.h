@@ -1,6 +1,6 @@
 // RunOptions has the options of a training run that do not affect the model: checkpoint schedule and validation. They
-// are stored as run.json next to the checkpoints, and a resumed run uses them again. run.json also has the name
-// of the `strobe launch` job, and the settings, so that a run that ended before its first checkpoint can be resumed.
+// are stored as run.json next to the checkpoints, and a resumed run uses them again. run.json also has the name of the
+// `strobe launch` job and the settings. With the settings, a run that ended before its first checkpoint can be resumed.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// StepLog writes steps.jsonl of a training run: one JSON object (row) per step with its exact loss, so that loss curves
-// can be drawn and compared.
+// StepLog writes steps.jsonl of a training run: one JSON object (row) per step with its exact loss. Loss curves can be
+// drawn from it and compared.
 #pragma once
 
 #include <cstddef>

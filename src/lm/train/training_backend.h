@@ -20,8 +20,8 @@ struct StepSplit {
   std::int64_t calls = 0, bytes = 0;
 };
 
-// With several ranks, begin(), step(), loss_of_first(), read_state(), write_state() and agreed() are collective:
-// all ranks call them in the same order, with the same arguments except `in` and `own`.
+// With several ranks, begin(), step(), loss_of_first(), read_state(), write_state() and agreed() are collective. All
+// ranks call them in the same order, with the same arguments except `in` and `own`.
 class TrainingBackend {
  public:
   virtual ~TrainingBackend() = default;
@@ -44,7 +44,7 @@ class TrainingBackend {
   virtual void write_state(State which, std::int64_t first, std::span<float> in) = 0;
 
   virtual bool leads() const { return true; }  // true on rank 0, which writes files and output
-  virtual int agreed(int own) { return own; }  // returns on all ranks the first rank's value that is not 0
+  virtual int agreed(int own) { return own; }  // returns, on all ranks, the lowest rank's nonzero `own`; 0: none
 };
 
 struct BackendOptions {

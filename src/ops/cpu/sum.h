@@ -40,7 +40,7 @@ C highest_of(std::int64_t count, Term&& term) {
   return highest;
 }
 
-// Returns the number of tasks if each has at most `share` of `count` items.
+// Returns the number of tasks for `count` items with at most `share` items per task.
 constexpr std::int64_t tasks_of(std::int64_t count, std::int64_t share) { return (count + share - 1) / share; }
 
 }  // namespace

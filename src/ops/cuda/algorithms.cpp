@@ -20,8 +20,8 @@ struct NamedTile {
   Tile tile;  // tile of cuBLASLt's d: m x n
 };
 
-// Tile sizes with sides of 96 to 320 and 12,288 to 41,472 elements. Smaller tiles read too much, larger ones exceed the
-// registers.
+// Tile sizes with sides of 96 to 320 and 12,288 to 41,472 elements. Smaller tiles read too much; larger tiles exceed
+// the registers.
 #define STROBE_TILE(rows, cols)                          \
   {                                                      \
     CUBLASLT_MATMUL_TILE_##rows##x##cols, { rows, cols } \

@@ -15,7 +15,7 @@ namespace strobe::ops::cuda {
 void check(cublasStatus_t status, const char* what);
 
 // Shape of a matmul, the key of the plan cache in linear.cpp. cuBLASLt is column-major and our matrices are row-major,
-// so it computes d^T = b^T a^T: cuBLASLt's a is our b, and its b is our a.
+// so cuBLASLt computes d^T = b^T a^T. Its a is our b, and its b is our a.
 struct Shape {
   std::int64_t m = 0, n = 0, k = 0;  // m: columns of our d; n: rows of our d; k: inner dimension
   std::int64_t lda = 0, ldb = 0, ldd = 0;

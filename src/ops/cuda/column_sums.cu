@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(kLanesAcross* kRowsAtOnce)
 
 constexpr int kColumns = 32, kLanesOfRows = 32;
 
-// Adds partial sums [count, width] over their rows. A block sums 32 columns, each in 32 interleaved parts.
+// Sums partial [count, width] over its rows. A block sums 32 columns; 32 threads share a column and take every 32nd
+// row.
 __global__ void __launch_bounds__(kColumns* kLanesOfRows)
     add_partial(const float* partial, int count, std::int64_t width, float* out, Into into) {
   await_kernel_before();

@@ -47,9 +47,9 @@ constexpr std::size_t aligned_bytes(std::int64_t count) {
   return (static_cast<std::size_t>(count) * sizeof(float) + 255) / 256 * 256;
 }
 
-// Returns the bytes for transposed copies of dy and x, in addition to kWorkspaceBytes, for the matmul dW [out, in] =
-// dy^T x over `rows` rows. Without the copies its TF32 rate halves (linear.cpp). The copies pay off, and the result is
-// not 0, if the matmul has at least 1,200 operations per transposed element.
+// Returns the workspace bytes, in addition to kWorkspaceBytes, for transposed copies of dy and x in the matmul dW [out,
+// in] = dy^T x over `rows` rows. Without the copies the TF32 rate of this matmul halves (linear.cpp). Returns 0 if the
+// copies do not pay off, that is, with fewer than 1,200 operations per transposed element.
 constexpr std::size_t transposed_bytes(std::int64_t rows, std::int64_t out, std::int64_t in) {
   constexpr std::int64_t kOperations = 1200;
   if (2 * out * in < kOperations * (out + in)) return 0;

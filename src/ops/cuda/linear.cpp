@@ -3,9 +3,9 @@
 // other tile sizes are timed once per shape and the fastest is kept. The choice, and with it the order of sums, may
 // change from run to run.
 //
-// Tensor cores read TF32 only along k. If neither operand is contiguous along k, as in a weight gradient, cuBLASLt's
-// kernels transpose both tile by tile and reach half the rate (docs/training.md). This file therefore makes transposed
-// copies first if that is cheap compared with the matmul and the workspace has room.
+// Tensor cores read TF32 operands only K-major (contiguous along k). If neither operand is K-major, as in a weight
+// gradient, cuBLASLt's kernels transpose both tile by tile and reach half the rate (docs/training.md). This file
+// therefore makes transposed copies first if that is cheap compared with the matmul and the workspace has room.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -65,7 +65,7 @@ Shape shape_of(const ExecutionContext& execution, const Matmul& p) {
   s.adds = p.addend != nullptr;
   s.tf32 = execution.tf32 && p.in == DType::fp32;
   s.timed = !execution.deterministic && execution.searches_tiles &&
-            p.addend != p.d;  // timing repeats the matmul, which would change an addend in place
+            p.addend != p.d;  // each timed run would change an addend that is also the output
   s.bias_alignment = p.bias ? alignment_of(p.bias) : 0;
   s.alignment = {alignment_of(p.b.data, p.in, p.b.row_stride, p.b.matrix_stride),
                  alignment_of(p.a.data, p.in, p.a.row_stride, p.a.matrix_stride),
@@ -144,7 +144,8 @@ bool is_capturing(const ExecutionContext& execution) {
 }
 
 // Memory that is written before a timed launch to flush the L2 cache. Operands are then read from GPU memory, as in a
-// training step. A tile size that is fast with weights in the cache may be slow without. Null if the allocation fails.
+// training step. A tile size that is fast with operands in the cache may be slow with operands in GPU memory. `memory`
+// is null if the allocation fails.
 struct CacheFlush {
   void* memory = nullptr;
   std::size_t bytes = 0;
@@ -254,7 +255,7 @@ Prepared prepare(const ExecutionContext& execution, const Matmul& p, const Shape
   return {handle, &found->second};  // std::map does not move its elements
 }
 
-// Copies both operands, transposed to be contiguous along k, to the workspace after cuBLASLt's part, and returns the
+// Transposes both operands to K-major copies in the workspace, after the kWorkspaceBytes of cuBLASLt, and returns the
 // matmul of the copies. Returns the matmul unchanged if copies are not needed, do not pay off or do not fit.
 Matmul along_k(const ExecutionContext& execution, Matmul p) {
   const bool is_dense = p.a.row_stride == 0 && p.b.row_stride == 0;

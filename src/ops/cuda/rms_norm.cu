@@ -14,8 +14,8 @@ namespace strobe::ops::cuda {
 namespace {
 
 constexpr int kRmsNormThreads = 128;  // threads of blocks that process rows one by one
-constexpr int kMostThreads = 512;     // most threads of blocks that keep rows; with 128 registers each, they use all
-                                      // registers of a multiprocessor
+constexpr int kMostThreads = 512;     // maximum block size if rows stay in registers; 512 threads with 128 registers
+                                      // each use all registers of a multiprocessor
 constexpr int kRows = 4;              // rows that a block keeps in registers at a time
 
 // Sums each value over kCount adjacent lanes of a warp.

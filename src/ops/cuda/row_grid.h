@@ -10,12 +10,12 @@ namespace strobe::ops::cuda {
 inline constexpr unsigned kMostRowThreads = 256;
 
 struct RowGrid {
-  unsigned parts, rows;  // gridDim.x: parts of a row; gridDim.y: blocks per part
+  unsigned parts, rows;  // gridDim.x: blocks along a row; gridDim.y: blocks along the rows
   unsigned threads;      // threads per block
 };
 
-// Selects the number of threads per block that leaves the fewest idle at the end of a row of `vectors` vectors.
-// Considers only numbers with which the row has at most twice as many parts as with kMostRowThreads.
+// Selects the block size that leaves the fewest threads idle at the end of a row of `vectors` vectors. Considers only
+// block sizes that need at most twice as many blocks along a row as kMostRowThreads does.
 constexpr RowGrid row_grid(std::int64_t rows, std::int64_t vectors) {
   constexpr std::int64_t kMostRows = 65535;
   const auto parts = [&](std::int64_t threads) { return (vectors + threads - 1) / threads; };

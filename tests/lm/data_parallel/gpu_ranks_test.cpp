@@ -1,5 +1,5 @@
-// Runs the scenarios of tests/lm/ranks with the model on a GPU: on two or four ranks that share the GPU and communicate
-// by MPI, and on one rank with NCCL.
+// Runs the scenarios of tests/lm/ranks with the model on a GPU. Two or four ranks share the GPU and communicate by MPI;
+// one rank runs with NCCL.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"

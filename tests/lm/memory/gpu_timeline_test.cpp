@@ -19,7 +19,7 @@ TEST_F(GpuMemoryBench, ThePeakIsWithinThreePercentOfTheDriver) {
   EXPECT_NEAR(static_cast<double>(figures.counted) / static_cast<double>(*figures.driver), 1, 0.03);
 }
 
-// For both passes with fused and materialised attention, the prediction is within 5 % of the memory that the driver
+// Tests both passes with fused and materialised attention. The prediction is within 5 % of the memory that the driver
 // reports, and a forward pass needs less than half of a step's memory.
 TEST_F(GpuMemoryBench, AForwardNeedsLessThanHalfOfAStep) {
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
@@ -52,7 +52,7 @@ TEST_F(GpuMemoryBench, AForwardNeedsLessThanHalfOfAStep) {
   }
 }
 
-// In fp32, one allocation is only the workspace of attention.
+// In fp32, attention needs more workspace than matmuls. The timeline shows the excess as "workspace of attention".
 TEST_F(GpuMemoryBench, EveryAllocationLastsUntilAnOperation) {
   const BenchCase one{.shape = shape_of("medium"), .execution = {.device = Device::cuda}};
   const MemoryTimeline timeline = measure_memory(one).timeline;

@@ -88,8 +88,8 @@ TEST(MemoryBench, MomentsCountTheLiveTensors) {
   }
 }
 
-// GradientMemory::over_copies: the gradients of a block replace the bf16 copies of its parameters once the backward has
-// read these.
+// GradientMemory::over_copies: the gradients of a block overwrite the bf16 copies of its parameters once the backward
+// has read the copies.
 TEST(MemoryBench, GradientsReplaceCopies) {
   BenchCase one = small_case(Precision::bf16, BenchPass::step);
   one.gradients = GradientMemory::over_copies;

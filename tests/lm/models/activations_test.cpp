@@ -82,7 +82,8 @@ TEST(Activations, SizesAbove2To60BytesAreRejected) {
 
 // A gradient may reuse the memory of an activation unless that activation is read after the gradient is written.
 void expect_only_free_memory_shared(GradientMemory memory) {
-  // In a short context, gradients begin at d_end: d_x and the other tensors before it are read until the last gradient.
+  // In a short context, gradients begin at d_end: d_x and the other tensors before d_end are read until the backward
+  // writes the last gradient.
   ModelShape short_one = shape_of("small");
   short_one.context = 16;
   for (const ModelShape& shape : {shape_of("tiny"), shape_of("small"), shape_of("xl"), shape_of("ddp-small"), short_one,

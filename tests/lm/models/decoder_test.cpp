@@ -68,8 +68,8 @@ TEST(Decoder, MatchesTheForwardPass) {
   for (const Architecture architecture : kArchitectures) expect_the_whole_forward(architecture);
 }
 
-// A prompt longer than one pass of the decoder gives the logits of single tokens. It starts with zero or two tokens in
-// the KV cache, and one token follows.
+// A prompt longer than one pass of the decoder gives the same logits as single tokens. The KV cache has zero or two
+// tokens before the prompt, and one token follows the prompt.
 TEST(Decoder, APromptGivesTheLogitsOfSingleTokens) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = as(architecture, shape_with(530));

@@ -25,8 +25,10 @@ TEST(DeviceMemory, OfKnownSizesEqualsBytesByHand) {
   EXPECT_EQ(device_memory({.one = one_of("xl", Precision::bf16), .mesh = {.data = 64}}, 0).total(), memory.total());
 }
 
-// A forward holds x, the normalized x, and the largest of three groups of tensors: outputs of w1, w3 and their gate;
-// q, k, v and, with `standard`, the probabilities; the logits.
+// A forward holds x, the normalized x, and the largest of three groups of tensors:
+// - the outputs of w1, w3 and their gate;
+// - q, k, v and, with `standard`, the probabilities;
+// - the logits.
 TEST(DeviceMemory, OfAForwardEqualsBytesByHand) {
   BenchCase one = one_of("xl", Precision::fp32);
   one.pass = BenchPass::forward;

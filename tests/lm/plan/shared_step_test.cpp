@@ -50,8 +50,10 @@ TEST(SharedStep, ParametersOfStagesAddUpToTheModel) {
                    forward_flops(small_step(4, 1, 4, 1), stages_of(small_step(4, 1, 4, 1)).at(0)));
 }
 
-// fp32 elements per token: 8 d + 3 d_ff + 2 norm factors + 2 LSE = 104 per block; 5 d for gradients; d for the output;
-// in the last stage also a norm of d, its factor and 5 logits. d is 8, d_ff 12.
+// fp32 elements per token with d = 8 and d_ff = 12:
+// - per block 8 d + 3 d_ff + 2 norm factors + 2 LSE = 104;
+// - 5 d for gradients, and d for the output;
+// - in the last stage also a norm of d, its factor and 5 logits.
 TEST(SharedStep, ActivationsAreThoseOfTheMicroBatchesInFlight) {
   const SharedStep step = small_step(4, 2, 4, 4);
   const std::vector<Stage> stages = stages_of(step);

@@ -49,7 +49,8 @@ TEST(Profile, CountsCallsFlopsAndBytes) {
   EXPECT_EQ(sum_of(sums, "attention backward").flops, 2.5 * attention);
 }
 
-// Recomputation counts as backward. It repeats the first block except for its last matmul, or only its attention.
+// Recomputation counts as backward. The backward repeats the first block without its last matmul, or only its
+// attention.
 TEST(Profile, CountsRecomputation) {
   const double weights = 4 * 16 * 16 + 3 * 16 * 24, attention = 2 * 10 * 5 * 16;
   const struct {

@@ -233,7 +233,7 @@ TEST(Trainer, ChecksTheParametersOfTheLastStep) {
   EXPECT_TRUE(is_found);
 }
 
-// One of two ranks. Records the argument of each agreed(), and returns `heard` for the other rank.
+// Backend of one of two ranks. agreed() appends its argument to `said`. `heard` is the other rank's argument.
 class RankBackend : public SingleBackend {
  public:
   RankBackend(const Settings& settings, bool leads, int heard, std::vector<int>& said)

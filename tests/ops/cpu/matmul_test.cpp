@@ -82,7 +82,7 @@ TEST(Matmul, ExactOnEveryInstructionSetAndAtEveryEdge) {
           expect_exact({24, 35, steps, a_transposed, b_transposed});
         }
         expect_exact({265, 40, 31, a_transposed, b_transposed});  // two row blocks
-        expect_exact({100, 7, 20, a_transposed, b_transposed});   // several groups of rows, each with a tail panel
+        expect_exact({100, 7, 20, a_transposed, b_transposed});   // several row blocks of a tail panel
         expect_exact({0, 40, 31, a_transposed, b_transposed});
         expect_exact({40, 0, 31, a_transposed, b_transposed});
       }
