@@ -122,7 +122,7 @@ ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCa
                    result.skipped};
   });
   model.record(nullptr);
-  times.memory.before_update = watch.bytes_after_backward;
+  times.memory.before_update = watch.held;
   times.memory.after_step = allocator_of(stream).statistics().current;
   return times;
 }
@@ -181,7 +181,7 @@ ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& 
     return taken;
   });
   times.memory.after_step = counter.statistics().current;
-  times.memory.before_update = model.stream() ? times.memory.after_step : watch.bytes_after_backward;
+  times.memory.before_update = model.stream() ? times.memory.after_step : watch.held;
   if (model.stream()) time_lone_phases(model, times.steps, after_step);
   return times;
 }

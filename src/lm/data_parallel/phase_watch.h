@@ -29,7 +29,7 @@ class PhaseWatch : public Recorder {
     if (first) mark(static_cast<std::size_t>(phase_));
   }
   void end() override {
-    if (phase_ == Phase::backward) bytes_after_backward = allocator_of(stream_).statistics().current;
+    if (phase_ == Phase::backward) held = allocator_of(stream_).statistics().current;
   }
   void begin_step() {
     begun_ = false;
@@ -43,7 +43,7 @@ class PhaseWatch : public Recorder {
   }
   double step_began() const { return step_began_; }
 
-  std::size_t bytes_after_backward = 0;  // allocated at the end of backward
+  std::size_t held = 0;  // bytes allocated at the end of backward
 
  private:
   void mark(std::size_t at) { stream_ ? events_[at]->record(*stream_) : void(moments_[at] = now_seconds()); }
