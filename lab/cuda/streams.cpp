@@ -80,7 +80,7 @@ class PinnedMemory {
         q_(copy_of(problem.q)),
         k_(copy_of(problem.k)),
         v_(copy_of(problem.v)),
-        o_(room()) {}
+        o_(allocate()) {}
 
   RungProblem inputs_of(RungProblem problem) const {
     problem.q = q_.get();
@@ -92,13 +92,13 @@ class PinnedMemory {
   void copy_output(float* to) const { std::memcpy(to, o_.get(), bytes_); }
 
  private:
-  PinnedFloats room() const {
+  PinnedFloats allocate() const {
     void* data = nullptr;
     STROBE_CUDA_CHECK(cudaMallocHost(&data, bytes_));
     return PinnedFloats(static_cast<float*>(data));
   }
   PinnedFloats copy_of(const float* values) const {
-    PinnedFloats copy = room();
+    PinnedFloats copy = allocate();
     std::memcpy(copy.get(), values, bytes_);
     return copy;
   }

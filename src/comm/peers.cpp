@@ -97,8 +97,8 @@ void Peers::greet(Listener& listener) {
         hosts_[static_cast<std::size_t>(guest.presentation.rank)] = host_text(guest.presentation.host);
       members_.push_back({.rank = guest.presentation.rank, .channel = std::move(guest.channel)});
     }
-    if (!refusal.empty())
-      until = std::min(until, now_seconds() + limits_.silence);  // time for other ranks to connect and receive it
+    // The other ranks still have time to connect, so that they receive the refusal too.
+    if (!refusal.empty()) until = std::min(until, now_seconds() + limits_.silence);
   }
   if (!refusal.empty()) refuse_all({.reason = refusal, .is_bad_input = true});
   for (int rank = 1; rank < world_.size; ++rank) {

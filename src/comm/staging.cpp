@@ -105,9 +105,9 @@ void StagedEngine::run_shares(const Collective& collective, const Stopped& stopp
     std::int64_t first = 0;
     for (int rank = 0; rank < size_; ++rank) {
       const std::int64_t count = count_of(i, rank);
-      const Elements there = whole.part(share_of(whole.count, rank, size_).first + i * columns, count);
-      const Elements here = Elements{memory.as<char>(), total(i), whole.element}.part(first, count);
-      stage_->copy(to_slot ? here : there, to_slot ? there : here);
+      const Elements on_gpu = whole.part(share_of(whole.count, rank, size_).first + i * columns, count);
+      const Elements in_slot = Elements{memory.as<char>(), total(i), whole.element}.part(first, count);
+      stage_->copy(to_slot ? in_slot : on_gpu, to_slot ? on_gpu : in_slot);
       first += count;
     }
   };

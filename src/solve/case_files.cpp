@@ -185,11 +185,11 @@ void check_not_another(const std::filesystem::path& folder, const TestCase& one,
   }
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return;
-  Beginning asked{.header = header_of(one.size)}, found;
-  uniform_values(seed, 0, std::ssize(asked.values), asked.values);
+  Beginning expected{.header = header_of(one.size)}, found;
+  uniform_values(seed, 0, std::ssize(expected.values), expected.values);
   const MappedFile file(path, printable_value(path));
   file.text().copy(reinterpret_cast<char*>(&found), sizeof(found));
-  if (found == asked) return;
+  if (found == expected) return;
   fail(ErrorCode::invalid_argument,
        "{}: exists with the header ({}, {}, {}), but is not the case ({}, {}, {}) of seed {}; valid: another folder, "
        "or remove {} first",

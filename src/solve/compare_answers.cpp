@@ -49,14 +49,14 @@ class FloatFile {
 
   // Reads the next values.
   void read(std::span<float> values) const {
-    char* place = reinterpret_cast<char*>(values.data());
+    char* to = reinterpret_cast<char*>(values.data());
     for (std::size_t left = values.size_bytes(); left > 0;) {
-      const ssize_t got = ::read(descriptor_, place, left);
+      const ssize_t got = ::read(descriptor_, to, left);
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) {
         fail(ErrorCode::runtime, "{}: reading failed: {}", shown_, got < 0 ? std::strerror(errno) : "it was truncated");
       }
-      place += got;
+      to += got;
       left -= static_cast<std::size_t>(got);
     }
   }
@@ -124,10 +124,10 @@ std::vector<float> read_answer(const std::string& answer) {
 
 Comparison compare_with_answer(int output, std::span<const float> answer, double tolerance) {
   const FloatFile found(output);
-  std::size_t place = 0;
+  std::size_t copied = 0;
   const Read next = [&](std::span<float> values) {
-    std::copy_n(answer.begin() + static_cast<std::ptrdiff_t>(place), values.size(), values.begin());
-    place += values.size();
+    std::copy_n(answer.begin() + static_cast<std::ptrdiff_t>(copied), values.size(), values.begin());
+    copied += values.size();
   };
   return compare(
       found.bytes(), [&](std::span<float> values) { found.read(values); },

@@ -72,29 +72,29 @@ inline double exp_negative(double x) {
 }
 
 // Buffers of one thread.
-struct Room {
+struct Buffers {
   std::vector<double> q, k, v, scores, o, max, sum;
 
-  explicit Room(std::int64_t d) {
-    const auto wide = static_cast<std::size_t>(round_up(d, kCols));
+  explicit Buffers(std::int64_t d) {
+    const auto padded_d = static_cast<std::size_t>(round_up(d, kCols));
     q.resize(kStripe * static_cast<std::size_t>(d));
     k.resize(static_cast<std::size_t>(d) * kKeys);  // K^T [d][kKeys] in panels
-    v.resize(kKeys * wide);                         // [kKeys][wide] in panels
+    v.resize(kKeys * padded_d);                     // [kKeys][padded_d] in panels
     scores.resize(kRows * kKeys);
-    o.resize(kStripe * wide);
+    o.resize(kStripe * padded_d);
     max.resize(kStripe);
     sum.resize(kStripe);
   }
 };
 
 // Packs `keys` rows of row-major K and V into the panels of a block. All other elements of the panels are zero.
-void pack(Room& room, const float* k, const float* v, std::int64_t keys, std::int64_t d) {
-  std::fill(room.k.begin(), room.k.end(), 0.0);
-  std::fill(room.v.begin(), room.v.end(), 0.0);
+void pack(Buffers& buffers, const float* k, const float* v, std::int64_t keys, std::int64_t d) {
+  std::fill(buffers.k.begin(), buffers.k.end(), 0.0);
+  std::fill(buffers.v.begin(), buffers.v.end(), 0.0);
   for (std::int64_t j = 0; j < keys; ++j) {
     for (std::int64_t c = 0; c < d; ++c) {
-      room.k[static_cast<std::size_t>((j / kCols * d + c) * kCols + j % kCols)] = k[j * d + c];
-      room.v[static_cast<std::size_t>((c / kCols * kKeys + j) * kCols + c % kCols)] = v[j * d + c];
+      buffers.k[static_cast<std::size_t>((j / kCols * d + c) * kCols + j % kCols)] = k[j * d + c];
+      buffers.v[static_cast<std::size_t>((c / kCols * kKeys + j) * kCols + c % kCols)] = v[j * d + c];
     }
   }
 }
@@ -102,7 +102,7 @@ void pack(Room& room, const float* k, const float* v, std::int64_t keys, std::in
 // Online softmax of one row and block of keys. Replaces each score by exp(score * scale - max) with the new maximum.
 // Rescales `sum` and `o` if the maximum has grown.
 void online_softmax(double* scores, std::int64_t keys, double scale, double& max, double& sum, double* o,
-                    std::int64_t wide) {
+                    std::int64_t padded_d) {
   double largest = max;
   for (std::int64_t j = 0; j < keys; ++j) {
     scores[j] *= scale;
@@ -111,7 +111,7 @@ void online_softmax(double* scores, std::int64_t keys, double scale, double& max
   if (largest > max) {
     const double factor = exp_negative(max - largest);  // 0 at the first block, where max is minus infinity
     sum *= factor;
-    for (std::int64_t c = 0; c < wide; ++c) o[c] *= factor;
+    for (std::int64_t c = 0; c < padded_d; ++c) o[c] *= factor;
     max = largest;
   }
   for (std::int64_t j = 0; j < keys; ++j) scores[j] = exp_negative(scores[j] - largest);
@@ -120,34 +120,35 @@ void online_softmax(double* scores, std::int64_t keys, double scale, double& max
 }
 
 // Computes output rows [begin, begin + rows) of one batch.
-void stripe(Room& room, const ProblemSize& size, const float* inputs, std::int64_t begin, std::int64_t rows,
+void stripe(Buffers& buffers, const ProblemSize& size, const float* inputs, std::int64_t begin, std::int64_t rows,
             float* outputs) {
-  const std::int64_t d = size.dim, wide = round_up(d, kCols);
+  const std::int64_t d = size.dim, padded_d = round_up(d, kCols);
   const double scale = 1 / std::sqrt(static_cast<double>(d));
-  std::fill(room.q.begin(), room.q.end(), 0.0);
-  std::copy(inputs + begin * d, inputs + (begin + rows) * d, room.q.begin());
-  std::fill(room.o.begin(), room.o.end(), 0.0);
-  std::fill(room.sum.begin(), room.sum.end(), 0.0);
-  std::fill(room.max.begin(), room.max.end(), -std::numeric_limits<double>::infinity());
+  std::fill(buffers.q.begin(), buffers.q.end(), 0.0);
+  std::copy(inputs + begin * d, inputs + (begin + rows) * d, buffers.q.begin());
+  std::fill(buffers.o.begin(), buffers.o.end(), 0.0);
+  std::fill(buffers.sum.begin(), buffers.sum.end(), 0.0);
+  std::fill(buffers.max.begin(), buffers.max.end(), -std::numeric_limits<double>::infinity());
   for (std::int64_t key = 0; key < size.rows; key += kKeys) {
     const std::int64_t keys = std::min(kKeys, size.rows - key);
     const float* k = inputs + size.elements() + key * d;
-    pack(room, k, k + size.elements(), keys, d);
+    pack(buffers, k, k + size.elements(), keys, d);
     for (std::int64_t row = 0; row < rows; row += kRows) {
-      double* o = room.o.data() + row * wide;
-      std::fill(room.scores.begin(), room.scores.end(), 0.0);
-      multiply_add(room.q.data() + row * d, d, room.k.data(), kKeys, d, room.scores.data(), kKeys);
+      double* o = buffers.o.data() + row * padded_d;
+      std::fill(buffers.scores.begin(), buffers.scores.end(), 0.0);
+      multiply_add(buffers.q.data() + row * d, d, buffers.k.data(), kKeys, d, buffers.scores.data(), kKeys);
       for (std::int64_t r = 0; r < kRows; ++r) {
         const auto at = static_cast<std::size_t>(row + r);
-        online_softmax(room.scores.data() + r * kKeys, keys, scale, room.max[at], room.sum[at], o + r * wide, wide);
+        online_softmax(buffers.scores.data() + r * kKeys, keys, scale, buffers.max[at], buffers.sum[at],
+                       o + r * padded_d, padded_d);
       }
-      multiply_add(room.scores.data(), kKeys, room.v.data(), wide, kKeys, o, wide);
+      multiply_add(buffers.scores.data(), kKeys, buffers.v.data(), padded_d, kKeys, o, padded_d);
     }
   }
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t c = 0; c < d; ++c) {
-      outputs[(begin + row) * d + c] = static_cast<float>(room.o[static_cast<std::size_t>(row * wide + c)] /
-                                                          room.sum[static_cast<std::size_t>(row)]);
+      outputs[(begin + row) * d + c] = static_cast<float>(buffers.o[static_cast<std::size_t>(row * padded_d + c)] /
+                                                          buffers.sum[static_cast<std::size_t>(row)]);
     }
   }
 }
@@ -157,10 +158,10 @@ void stripe(Room& room, const ProblemSize& size, const float* inputs, std::int64
 void float64_forward(const ProblemSize& size, const float* inputs, float* outputs) {
   const std::int64_t stripes = ceil_div(size.rows, kStripe);
   const int threads = available_cores();
-  std::vector<Room> rooms(static_cast<std::size_t>(threads), Room(size.dim));
+  std::vector<Buffers> all_buffers(static_cast<std::size_t>(threads), Buffers(size.dim));
   parallel_for(threads, size.batch * stripes, [&](int thread, std::int64_t task) {
     const std::int64_t batch = task / stripes, begin = task % stripes * kStripe;
-    stripe(rooms[static_cast<std::size_t>(thread)], size, inputs + batch * 3 * size.elements(), begin,
+    stripe(all_buffers[static_cast<std::size_t>(thread)], size, inputs + batch * 3 * size.elements(), begin,
            std::min(kStripe, size.rows - begin), outputs + batch * size.elements());
   });
 }

@@ -106,8 +106,8 @@ void ProblemFile::unload(std::int64_t begin, std::int64_t end) const {
 
 void ProblemFile::read(std::int64_t batch, std::int64_t offset, std::int64_t count, float* to) const {
   const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-  const auto place = reinterpret_cast<const char*>(q(batch) + offset) - static_cast<const char*>(file_.data());
-  const ssize_t got = read_at(file_.descriptor(), reinterpret_cast<char*>(to), bytes, place);
+  const auto file_offset = reinterpret_cast<const char*>(q(batch) + offset) - static_cast<const char*>(file_.data());
+  const ssize_t got = read_at(file_.descriptor(), reinterpret_cast<char*>(to), bytes, file_offset);
   if (got < 0) fail(ErrorCode::runtime, "{}: reading failed: {}", shown(path_), std::strerror(errno));
   if (static_cast<std::size_t>(got) != bytes) {
     fail(ErrorCode::runtime, "{}: was truncated below its {} bytes while it was read", shown(path_), file_.bytes());

@@ -11,12 +11,12 @@ namespace {
 
 using comm::elements;
 
-comm::World alone() {
+comm::World world_of_one() {
   return comm::world_from([](const char*) -> const char* { return nullptr; });
 }
 
 TEST(Single, EveryOperationIsACopy) {
-  comm::Communicator communicator(alone());
+  comm::Communicator communicator(world_of_one());
   EXPECT_EQ(communicator.size(), 1);
   EXPECT_EQ(communicator.engine(), comm::EngineKind::single);
   std::vector<float> in{1, 2, 3}, out(3);
@@ -36,7 +36,7 @@ TEST(Single, EveryOperationIsACopy) {
 }
 
 TEST(Single, RejectsBadCallsWithTheValues) {
-  comm::Communicator communicator(alone());
+  comm::Communicator communicator(world_of_one());
   std::vector<float> three(3), two(2);
   std::vector<double> other(3);
   std::vector<std::byte> bytes(3);
@@ -63,7 +63,7 @@ TEST(Single, RejectsBadCallsWithTheValues) {
 }
 
 TEST(Single, AfterAbortEveryCallFails) {
-  comm::Communicator communicator(alone());
+  comm::Communicator communicator(world_of_one());
   communicator.abort("enough");
   try {
     communicator.barrier();
@@ -74,7 +74,7 @@ TEST(Single, AfterAbortEveryCallFails) {
 }
 
 TEST(Single, IsRejectedForSeveralRanks) {
-  comm::World world = alone();
+  comm::World world = world_of_one();
   world.size = 2;
   EXPECT_THROW(comm::Communicator(world, {.engine = comm::EngineKind::single}), Error);
 }

@@ -35,10 +35,10 @@ TEST(WriteTarget, ResolvesAChainOfLinksToAFileThatNeedNotExist) {
   EXPECT_FALSE(missing.mode);
   std::ofstream(scratch.path() / "far" / "file") << "old";
   chmod((scratch.path() / "far" / "file").c_str(), 0640);
-  const WriteTarget there = find_write_target((scratch.path() / "first").string(), "first");
-  EXPECT_EQ(there.path, missing.path);
-  EXPECT_EQ(there.mode, mode_t{0640});
-  EXPECT_FALSE(there.is_device);
+  const WriteTarget target = find_write_target((scratch.path() / "first").string(), "first");
+  EXPECT_EQ(target.path, missing.path);
+  EXPECT_EQ(target.mode, mode_t{0640});
+  EXPECT_FALSE(target.is_device);
 }
 
 TEST(WriteTarget, DevicesAndDescriptorsKeepTheirNames) {

@@ -255,10 +255,10 @@ class GoldenComparison {
                                  {5, value[1].as(), gradient[1].as(), mean[1].as(), variance[1].as()}};
       Update update = update_of({.rate = 0.05, .beta1 = 0.9, .beta2 = 0.99, .eps = 0.01, .decay = 0.1, .step = step});
       update.most = 1;
-      Placed there(gpu_, std::vector<Update>{update});
-      limit_gradients(execution_, tensors, there.as<Update>());
-      adamw(execution_, there.as<Update>(), tensors);
-      norms.push_back(there.read()[0].norm);
+      Placed placed_update(gpu_, std::vector<Update>{update});
+      limit_gradients(execution_, tensors, placed_update.as<Update>());
+      adamw(execution_, placed_update.as<Update>(), tensors);
+      norms.push_back(placed_update.read()[0].norm);
       for (const std::size_t t : {0u, 1u}) {
         append(values, value[t]);
         append(means, mean[t]);

@@ -194,19 +194,19 @@ TEST_F(GpuTraining, AdamW) {
         const OnGpu gvalue(gpu, value, skip), ggradient(gpu, gradient, skip), gmean(gpu, mean, skip),
             gvariance(gpu, variance, skip), gcopy(gpu, copy, skip);
         const bool copies = dtype != DType::fp32;
-        const Trained here{
+        const Trained on_cpu{
             static_cast<std::int64_t>(count), value.data(), gradient.data(), mean.data(), variance.data(),
             copies ? copy.data() : nullptr,   dtype};
-        const Trained there{static_cast<std::int64_t>(count),
-                            gvalue.as<float>(),
-                            ggradient.as<float>(),
-                            gmean.as<float>(),
-                            gvariance.as<float>(),
-                            copies ? gcopy.data() : nullptr,
-                            dtype};
+        const Trained on_gpu{static_cast<std::int64_t>(count),
+                             gvalue.as<float>(),
+                             ggradient.as<float>(),
+                             gmean.as<float>(),
+                             gvariance.as<float>(),
+                             copies ? gcopy.data() : nullptr,
+                             dtype};
         const AdamW options{.rate = 1e-2, .step = 3, .gradient_scale = 0.5};
-        adamw({}, options, {&here, 1});
-        adamw(gpu.execution(), options, {&there, 1});
+        adamw({}, options, {&on_cpu, 1});
+        adamw(gpu.execution(), options, {&on_gpu, 1});
         std::vector<float> found(count);
         gvalue.read(found);
         for (std::size_t i = 0; i < count; ++i) ASSERT_NEAR(found[i], value[i], 1e-6) << i;
@@ -215,7 +215,7 @@ TEST_F(GpuTraining, AdamW) {
           gcopy.read(rounded);
           for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(rounded[i], round_to(dtype, found[i])) << i;
           const OnGpu again(gpu, Values(dtype, count), skip);
-          Trained only_copy = there;
+          Trained only_copy = on_gpu;
           only_copy.copy = again.data();
           round_copies(gpu.execution(), {&only_copy, 1});
           Values copied(dtype, count);
@@ -241,9 +241,9 @@ TEST_F(GpuTraining, NormClippingAndSkippedSteps) {
   EXPECT_NEAR(gradient_norm(gpu.execution(), tensors, 0.5), expected / 2, 1e-9 * expected);
   const auto limited = [&](Update update, std::span<const Trained> of) {
     std::vector<Update> found{update};
-    const OnGpu there(gpu, found);
-    limit_gradients(gpu.execution(), of, there.as<Update>());
-    there.read(found);
+    const OnGpu update_on_gpu(gpu, found);
+    limit_gradients(gpu.execution(), of, update_on_gpu.as<Update>());
+    update_on_gpu.read(found);
     return found[0];
   };
   const Update cut = limited({.gradient_scale = 0.25f, .most = 1}, tensors);

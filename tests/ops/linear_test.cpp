@@ -65,15 +65,16 @@ TEST(Linear, SingleRowInEveryInstructionSet) {
             added(DType::fp32, normal_values(out, 3)), bias(DType::fp32, normal_values(out, 4));
         const Linear shape{.rows = 1, .in = static_cast<std::int64_t>(in), .out = static_cast<std::int64_t>(out)};
         const Exact exact(1, in, out, x.widened(), weight.widened(), std::vector<double>(out));
-        std::vector<float> y(out + 1, 7), alone(out);
+        std::vector<float> y(out + 1, 7), one_thread(out);
         linear({.threads = 2}, shape, x.data(), weight.data(), y.data(), {.addend = added.data(), .bias = bias.data()});
         for (std::size_t i = 0; i < out; ++i) {
           EXPECT_NEAR(y[i], exact.y[i] + added[i] + bias[i], 1e-5 * std::sqrt(static_cast<double>(in))) << i;
         }
         EXPECT_EQ(y[out], 7) << "written past the end";
-        linear({.threads = 1}, shape, x.data(), weight.data(), alone.data(),
+        linear({.threads = 1}, shape, x.data(), weight.data(), one_thread.data(),
                {.addend = added.data(), .bias = bias.data()});
-        EXPECT_TRUE(std::equal(alone.begin(), alone.end(), y.begin())) << "bits depend on the number of threads";
+        EXPECT_TRUE(std::equal(one_thread.begin(), one_thread.end(), y.begin()))
+            << "bits depend on the number of threads";
       }
     }
   }
@@ -89,10 +90,10 @@ TEST(Linear, PromptsInEveryTypeAndInstructionSet) {
       const Values x(dtype, normal_values(rows * in, 1)), weight(dtype, normal_values(out * in, 2)),
           addend(dtype, normal_values(rows * out, 3));
       const Linear shape{.rows = rows, .in = in, .out = out, .dtype = dtype};
-      Values y(dtype, rows * out), alone(dtype, rows * out);
+      Values y(dtype, rows * out), one_thread(dtype, rows * out);
       linear({.threads = 3}, shape, x.data(), weight.data(), y.data(), {.addend = addend.data()});
-      linear({.threads = 1}, shape, x.data(), weight.data(), alone.data(), {.addend = addend.data()});
-      EXPECT_TRUE(y == alone) << name << ": bits depend on the number of threads";
+      linear({.threads = 1}, shape, x.data(), weight.data(), one_thread.data(), {.addend = addend.data()});
+      EXPECT_TRUE(y == one_thread) << name << ": bits depend on the number of threads";
       const auto expect_exact = [&](std::size_t row, std::size_t column) {
         double exact = addend[row * out + column];
         for (std::size_t i = 0; i < in; ++i) exact += x[row * in + i] * weight[column * in + i];

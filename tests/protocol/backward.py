@@ -1,7 +1,7 @@
 """Models the Hopper backward in 16 bits up to head dimension 128, sm90/backward/kernel.cuh."""
 import random
 
-from protocol.world import Barrier, Broken, PipelineState, World
+from protocol.world import Barrier, Broken, Ring, World
 
 
 class Sums:
@@ -15,7 +15,7 @@ class Sums:
 def backward(world, items, shape, counter=None, add_counts=None, name="", clears=False, one_warp=False, sums=None,
              early=False):
     """One thread block. With share "keys", a reducer warp adds dQ from shared memory, and the loader sends it a message
-    with the next row tile.
+    (note) with the next row tile.
     items: the work items, [(True if dK and dV are written, [row tiles])].
     shape: as printed by shapes.cpp.
     counter: [next item], shared by several blocks.
@@ -44,30 +44,30 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
         for i in range(2):
             bars["dq", "full", i] = Barrier(f"{name}dq_full[{i}]", 4)
             bars["dq", "free", i] = Barrier(f"{name}dq_free[{i}]", 1)
-            bars["message", "full", i] = Barrier(f"{name}message_full[{i}]", 1)
-            bars["message", "free", i] = Barrier(f"{name}message_free[{i}]", 1)
+            bars["note", "full", i] = Barrier(f"{name}note_full[{i}]", 1)
+            bars["note", "free", i] = Barrier(f"{name}note_free[{i}]", 1)
     counter = counter if counter is not None else [0]
     last = len(items) + (len(sums.additions) if sums else 0)
     data = lambda *place: (name, *place)
 
     def loader():
-        states, work_state, keys = {"q": PipelineState(stages), "d_o": PipelineState(stages)}, PipelineState(2), 0
-        message_state = PipelineState(2)
+        at, work_at, keys = {"q": Ring(stages), "d_o": Ring(stages)}, Ring(2), 0
+        note_at = Ring(2)
 
         def load(what, tag):
-            state = states[what]
-            yield world.wait(bars[what, "free", state.stage], state.round)
-            world.load(data(what, state.stage), tag, bars[what, "full", state.stage])
+            ring = at[what]
+            yield world.wait(bars[what, "free", ring.stage], ring.round)
+            world.load(data(what, ring.stage), tag, bars[what, "full", ring.stage])
             yield world.pause()
-            bars[what, "full", state.stage].arrive(1)
-            state.move()
+            bars[what, "full", ring.stage].arrive(1)
+            ring.move()
 
-        def message(content):
+        def note(content):
             if bulk:
-                yield world.wait(bars["message", "free", message_state.stage], message_state.round)
-                world.data[data("message", message_state.stage)] = content
-                bars["message", "full", message_state.stage].arrive()
-                message_state.move()
+                yield world.wait(bars["note", "free", note_at.stage], note_at.round)
+                world.data[data("note", note_at.stage)] = content
+                bars["note", "full", note_at.stage].arrive()
+                note_at.move()
 
         def load_keys(what, tag):
             world.load(data(what), tag, bars[what, "full"])
@@ -75,12 +75,12 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
         while True:
             item = counter[0]
             counter[0] += 1
-            yield world.wait(bars["item", "free", work_state.stage], work_state.round)
-            world.data[data("item", work_state.stage)] = item
-            bars["item", "full", work_state.stage].arrive()
-            work_state.move()
+            yield world.wait(bars["item", "free", work_at.stage], work_at.round)
+            world.data[data("item", work_at.stage)] = item
+            bars["item", "full", work_at.stage].arrive()
+            work_at.move()
             if item >= last:
-                yield from message(None)
+                yield from note(None)
                 return
             if item >= len(items):
                 continue
@@ -89,7 +89,7 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
                 sums.done += 1
             for i, tile in enumerate(rows):
                 yield from load("q", (item, tile))
-                yield from message((item, tile, i + 1 == len(rows)))
+                yield from note((item, tile, i + 1 == len(rows)))
                 if i == 0:
                     yield world.wait(bars["keys", "free"], keys)
                     keys += 1
@@ -99,18 +99,18 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
                     load_keys("v", item)
 
     def reducer():
-        message_state, reads = PipelineState(2), 0
+        note_at, reads = Ring(2), 0
         while True:
-            yield world.wait(bars["message", "full", message_state.stage], message_state.round + 1)
-            message = world.data[data("message", message_state.stage)]
-            bars["message", "free", message_state.stage].arrive()
-            message_state.move()
-            if message is None:
+            yield world.wait(bars["note", "full", note_at.stage], note_at.round + 1)
+            note = world.data[data("note", note_at.stage)]
+            bars["note", "free", note_at.stage].arrive()
+            note_at.move()
+            if note is None:
                 return
-            item, tile, ends = message
+            item, tile, ends = note
             if add_counts is not None:
-                index = dq_add_index(items, item, tile)
-                yield (lambda: add_counts[tile] >= index), f"addition {index} to row tile {tile}"
+                turn = dq_add_index(items, item, tile)
+                yield (lambda: add_counts[tile] >= turn), f"turn {turn} of {tile}"
             reads += 1
             for group in range(consumers):
                 yield world.wait(bars["dq", "full", group], reads)
@@ -127,13 +127,12 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
             if sums:
                 sums.additions[tile] += 4 * readers
             if add_counts is not None:
-                add_counts[tile] = max(add_counts[tile], index + 1)
+                add_counts[tile] = max(add_counts[tile], turn + 1)
             if sums and ends and sums.version != "unsynced":
                 sums.done += 1
 
     def warp_of(group, warp):
-        work_state, row_state = PipelineState(2), PipelineState(stages)
-        keys, buffer, number, rounded_tile, dq_sent = 0, 0, 0, None, 0
+        work_at, at, keys, turn, number, rounds, handed = Ring(2), Ring(stages), 0, 0, 0, None, 0
         elected = warp == 0
         leads = warp == 0 and (alternates or group == 0)
         me = f"{name}{group}"
@@ -150,37 +149,37 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
             return world.sync((name, "rows", group), 4) if alternates else sync()
 
         def add_up(item):
-            sent, received = data("exchange", 0, 0, warp), data("k")
+            given, taken = data("exchange", 0, 0, warp), data("k")
             if group == 1:
-                sent, received = received, sent
+                given, taken = taken, given
             yield sync()
-            world.data[sent] = "sum", item
+            world.data[given] = "sum", item
             bars["exchanged"].arrive()
             yield world.wait(bars["exchanged"], keys)
             if early:
                 bars["keys", "free"].arrive()
             yield world.pause()
-            world.expect(me, received, ("sum", item))
+            world.expect(me, taken, ("sum", item))
             if not early:
                 bars["keys", "free"].arrive()
         while True:
-            yield world.wait(bars["item", "full", work_state.stage], work_state.round + 1)
-            item = world.data[data("item", work_state.stage)]
+            yield world.wait(bars["item", "full", work_at.stage], work_at.round + 1)
+            item = world.data[data("item", work_at.stage)]
             if warp == 0 or not one_warp:
-                bars["item", "free", work_state.stage].arrive()
-            work_state.move()
-            if rounded_tile is not None:  # the row tile of the previous item, once the next item is known
+                bars["item", "free", work_at.stage].arrive()
+            work_at.move()
+            if rounds is not None:  # the row tile of the previous item, once the next item is known
                 if group == 0 and warp == 0 and sums.version != "early":
                     yield lambda: sums.done >= len(items), "keys that are done"
                 yield sync()
-                expected = 4 * readers * sum(rounded_tile in rows for _, rows in items)
-                if sums.additions[rounded_tile] != expected:
-                    raise Broken(f"dQ rounded after {sums.additions[rounded_tile]} of {expected} additions")
-                rounded_tile = None
+                expected = 4 * readers * sum(rounds in rows for _, rows in items)
+                if sums.additions[rounds] != expected:
+                    raise Broken(f"dQ rounded after {sums.additions[rounds]} of {expected} additions")
+                rounds = None
             if item >= last:
                 return
             if item >= len(items):
-                rounded_tile = item - len(items)
+                rounds = item - len(items)
                 continue
             written, rows = items[item]
             if rows:
@@ -192,26 +191,26 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
                 dk, before, added = None, None, None
                 for i, tile in enumerate(rows):
                     if alternates and (len(rows) - i) % 2 == group:
-                        row_state.move()
+                        at.move()
                         continue
-                    stage = row_state.stage
+                    stage = at.stage
                     q, d_o = {data("q", stage): (item, tile)}, {data("d_o", stage): (item, tile)}
-                    yield world.wait(bars["q", "full", stage], row_state.round + 1)
+                    yield world.wait(bars["q", "full", stage], at.round + 1)
                     if clears:
-                        yield world.wait(bars["d_o", "full", stage], row_state.round + 1)
+                        yield world.wait(bars["d_o", "full", stage], at.round + 1)
                         yield sync_row_readers()
                     scores = start({**q, data("k"): item})
                     if dk:
                         yield dk
                         bars["q", "free", before].arrive()
                     before = stage
-                    yield world.wait(bars["d_o", "full", stage], row_state.round + 1)
+                    yield world.wait(bars["d_o", "full", stage], at.round + 1)
                     gradients = start({**d_o, data("v"): item})
-                    row_state.move()
+                    at.move()
                     yield scores
                     dv = start(d_o)
                     yield gradients
-                    world.data[data("exchange", buffer, group, warp)] = (item, tile)
+                    world.data[data("exchange", turn, group, warp)] = (item, tile)
                     if bulk and i > 0:  # one fence publishes dS, and dQ of the previous row tile
                         bars["dq", "full", group].arrive()
                     yield sync_row_readers()
@@ -219,28 +218,28 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
                         add_counts[added[0]] = max(add_counts[added[0]], added[1] + 1)
                     added = add_counts and (tile, dq_add_index(items, item, tile))
                     groups = [group] if alternates else range(2)
-                    exchange = {data("exchange", buffer, g, w): (item, tile) for g in groups for w in range(4)}
+                    exchange = {data("exchange", turn, g, w): (item, tile) for g in groups for w in range(4)}
                     if alternates:  # dQ in two matmuls
                         piece = start({**exchange, data("k"): item})
                         yield dv
                         yield piece
                         if add_counts is not None:
-                            yield (lambda a=added: add_counts[a[0]] >= a[1]), f"addition {added}"
+                            yield (lambda a=added: add_counts[a[0]] >= a[1]), f"turn {added}"
                     dq = start({**exchange, data("k"): item})
                     dk = start(q)
-                    buffer ^= 1
+                    turn ^= 1
                     yield dv
                     yield dq
                     if elected:
                         bars["d_o", "free", stage].arrive()
                     if bulk:
-                        yield world.wait(bars["dq", "free", group], dq_sent)
-                        dq_sent += 1
+                        yield world.wait(bars["dq", "free", group], handed)
+                        handed += 1
                         yield from world.write(data("dq", group, warp), (item, tile))
                         continue
                     if add_counts is not None:
                         if not alternates:
-                            yield (lambda a=added: add_counts[a[0]] >= a[1]), f"addition {added}"
+                            yield (lambda a=added: add_counts[a[0]] >= a[1]), f"turn {added}"
                         yield world.pause()
                     if sums:
                         sums.additions[tile] += 1
@@ -278,7 +277,7 @@ def dq_add_index(items, item, tile):
     return sum(tile in rows for _, rows in items[:item])
 
 
-def try_backward(seed, shape, deterministic, lockstep, one_warp=False, rounding=None, early=False):
+def try_backward(seed, shape, deterministic, lockstep, one_warp=False, rounds=None, early=False):
     rng = random.Random(seed)
     world = World(rng, lockstep)
     most = rng.randint(1, 9 if shape["share"] == "tiles" else 4)
@@ -288,7 +287,7 @@ def try_backward(seed, shape, deterministic, lockstep, one_warp=False, rounding=
         rows = list(range(first, most)) if rng.random() < 0.8 else []
         items.append((bool(rows) or rng.random() < 0.5, rows))
     counter, add_counts = [0], [0] * most if deterministic else None
-    sums = Sums(most, rounding) if rounding else None
+    sums = Sums(most, rounds) if rounds else None
     for block in range(rng.choice([1, 2, 3]) if deterministic or sums else 1):
         backward(world, items, shape, counter, add_counts, f"b{block} ", rng.random() < 0.3, one_warp, sums, early)
     world.run(2000000)

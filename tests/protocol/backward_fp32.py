@@ -1,7 +1,7 @@
 """Models the Hopper backward in fp32, sm90/backward_fp32."""
 import random
 
-from protocol.world import Barrier, Broken, PipelineState, World
+from protocol.world import Barrier, Broken, Ring, World
 
 
 def backward_fp32(world, shape, items, counter, add_counts, name, version):
@@ -18,13 +18,13 @@ def backward_fp32(world, shape, items, counter, add_counts, name, version):
         bars["item free", stage] = Barrier(f"{name}work_free[{stage}]", consumers * 4)
 
     def loader():
-        work_state, keys, rows = PipelineState(2), 0, PipelineState(stages)
+        passed, keys, rows = Ring(2), 0, Ring(stages)
         while True:
             item, counter[0] = counter[0], counter[0] + 1
-            yield world.wait(bars["item free", work_state.stage], work_state.round)
-            yield from world.write((name, "item", work_state.stage), item)
-            bars["item full", work_state.stage].arrive()
-            work_state.move()
+            yield world.wait(bars["item free", passed.stage], passed.round)
+            yield from world.write((name, "item", passed.stage), item)
+            bars["item full", passed.stage].arrive()
+            passed.move()
             if item >= len(items):
                 return
             for n, tile in enumerate(items[item]):
@@ -42,8 +42,8 @@ def backward_fp32(world, shape, items, counter, add_counts, name, version):
                     world.load((name, "keys"), item, bars["keys full"])
 
     def warp_of(group, warp):
-        work_state, keys, rows, number = PipelineState(2), 0, PipelineState(stages), 0
-        me, mine = f"{name}warp {group}.{warp}", (name, "ds", group)
+        passed, keys, rows, number = Ring(2), 0, Ring(stages), 0
+        me, mine = f"{name}warp {group}.{warp}", (name, "gradients", group)
 
         def sync():
             return world.sync((name, group), 4)
@@ -54,13 +54,13 @@ def backward_fp32(world, shape, items, counter, add_counts, name, version):
             return world.matmul((name, group), warp, number, reads)
 
         while True:
-            yield world.wait(bars["item full", work_state.stage], work_state.round + 1)
-            item = world.data[name, "item", work_state.stage]
+            yield world.wait(bars["item full", passed.stage], passed.round + 1)
+            item = world.data[name, "item", passed.stage]
             yield world.pause()
-            if item is None or item != world.data[name, "item", work_state.stage]:
+            if item is None or item != world.data[name, "item", passed.stage]:
                 raise Broken(f"{me} reads item {item}")
-            bars["item free", work_state.stage].arrive()
-            work_state.move()
+            bars["item free", passed.stage].arrive()
+            passed.move()
             if item >= len(items):
                 return
             if not items[item]:
@@ -98,14 +98,14 @@ def backward_fp32(world, shape, items, counter, add_counts, name, version):
                 yield matmul(in_keys | {(*mine, other): tag for other in range(4)})
                 if add_counts is None:
                     continue
-                index = 2 * sum(tile in earlier for earlier in items[:item]) + group
-                yield (lambda tile=tile, index=index: add_counts[tile] >= index), f"addition {index} to row tile {tile}"
-                if add_counts[tile] > index:
-                    raise Broken(f"{me} makes addition {index} to row tile {tile} after {add_counts[tile]} additions")
+                turn = 2 * sum(tile in earlier for earlier in items[:item]) + group
+                yield (lambda tile=tile, turn=turn: add_counts[tile] >= turn), f"turn {turn} of {tile}"
+                if add_counts[tile] > turn:
+                    raise Broken(f"{me} adds to {tile} in turn {turn}, it is {add_counts[tile]}")
                 yield world.pause()
                 yield sync()
                 if warp == 0:
-                    add_counts[tile] = index + 1
+                    add_counts[tile] = turn + 1
             bars["keys free"].arrive()
 
     world.spawn(f"{name}loader", loader())

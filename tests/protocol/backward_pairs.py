@@ -2,7 +2,7 @@
 import random
 
 from protocol.backward import Sums, dq_add_index
-from protocol.world import Barrier, Broken, PipelineState, World
+from protocol.world import Barrier, Broken, Ring, World
 
 WARPS = 4
 
@@ -17,7 +17,7 @@ class Block:
             counts |= {f"q_full{stage}": 1, f"q_free{stage}": groups * WARPS + (blocks - 1) * groups}
         for stage in range(2):
             counts |= {f"work_full{stage}": 1, f"work_free{stage}": groups * WARPS, f"mail_full{stage}": 1,
-                       f"mail_free{stage}": 1, f"other_ds_full{stage}": 1, f"ds_free{stage}": blocks * groups}
+                       f"mail_free{stage}": 1, f"others_full{stage}": 1, f"gradients_free{stage}": blocks * groups}
         self.name, self.bars = name, {what: Barrier(f"{name}{what}", count) for what, count in counts.items()}
 
     def __getitem__(self, what):
@@ -38,37 +38,37 @@ def pair(world, shape, items, counter, name, sums, add_counts, clears, version):
 
     def loader(rank):
         bars, other = blocks[rank], blocks[rank ^ 1]
-        states = {"q": PipelineState(q_stages), "d_o": PipelineState(d_o_stages)}
-        work_state, mail_state, keys = PipelineState(2), PipelineState(2), 0
+        at = {"q": Ring(q_stages), "d_o": Ring(d_o_stages)}
+        work_at, mail_at, keys = Ring(2), Ring(2), 0
 
         def take_work_together():
-            stage = mail_state.stage
+            stage = mail_at.stage
             if rank == 0:
                 item = take()
-                yield world.wait(bars[f"mail_free{stage}"], mail_state.round)
+                yield world.wait(bars[f"mail_free{stage}"], mail_at.round)
                 world.data[other.name, "mail", stage] = item
                 other[f"mail_full{stage}"].arrive()
             else:
-                yield world.wait(bars[f"mail_full{stage}"], mail_state.round + 1)
+                yield world.wait(bars[f"mail_full{stage}"], mail_at.round + 1)
                 item = world.data[bars.name, "mail", stage]
                 other[f"mail_free{stage}"].arrive()
-            mail_state.move()
+            mail_at.move()
             return item
 
         def publish(item):
-            yield world.wait(bars[f"work_free{work_state.stage}"], work_state.round)
-            world.data[bars.name, "item", work_state.stage] = item
-            bars[f"work_full{work_state.stage}"].arrive()
-            work_state.move()
+            yield world.wait(bars[f"work_free{work_at.stage}"], work_at.round)
+            world.data[bars.name, "item", work_at.stage] = item
+            bars[f"work_full{work_at.stage}"].arrive()
+            work_at.move()
 
         def load(what, tag):
-            state = states[what]
-            yield world.wait(bars[f"{what}_free{state.stage}"], state.round)
+            ring = at[what]
+            yield world.wait(bars[f"{what}_free{ring.stage}"], ring.round)
             for to in blocks:  # multicast: this block's half
-                world.load((to.name, what, state.stage, rank), tag, to[f"{what}_full{state.stage}"])
+                world.load((to.name, what, ring.stage, rank), tag, to[f"{what}_full{ring.stage}"])
             yield world.pause()
-            bars[f"{what}_full{state.stage}"].arrive(2)
-            state.move()
+            bars[f"{what}_full{ring.stage}"].arrive(2)
+            ring.move()
         while True:
             item = yield from take_work_together()
             if item >= len(items):
@@ -96,9 +96,8 @@ def pair(world, shape, items, counter, name, sums, add_counts, clears, version):
 
     def warp_of(rank, group, warp):
         bars, other = blocks[rank], blocks[rank ^ 1]
-        work_state, q_state, d_o_state = PipelineState(2), PipelineState(q_stages), PipelineState(d_o_stages)
-        ds_write, ds_read = PipelineState(2), PipelineState(2)  # of the buffers of P and dS
-        keys, number, rounded_tile = 0, 0, None
+        work_at, q_at, d_o_at, turn, dq_turn = Ring(2), Ring(q_stages), Ring(d_o_stages), Ring(2), Ring(2)
+        keys, number, rounds = 0, 0, None
         elected, leads = warp == 0, group == 0 and warp == 0
         me = f"{bars.name}{group}"
 
@@ -110,39 +109,39 @@ def pair(world, shape, items, counter, name, sums, add_counts, clears, version):
         def sync():
             return world.sync((bars.name, "sync"), groups * WARPS)
 
-        def halves(block, what, stage, tag):
+        def at(block, what, stage, tag):
             return {(block.name, what, stage, half): tag for half in range(2)}
 
         def scores(block, what, stage, tag):
             return {(block.name, what, stage, g, w): tag for g in range(groups) for w in range(WARPS)}
 
         def send(stage, tag):
-            source, to = scores(bars, "ds", stage, tag), scores(other, "other ds", stage, tag)
+            source, to = scores(bars, "gradients", stage, tag), scores(other, "others", stage, tag)
 
             def copy():
-                for address in to:
-                    world.data[address] = None
+                for place in to:
+                    world.data[place] = None
                 for moment in range(2):
-                    for address in source:
-                        world.expect("the copy", address, tag)
+                    for place in source:
+                        world.expect("the copy", place, tag)
                     if moment == 0:
                         yield world.pause()
                 world.data.update(to)
-                other[f"other_ds_full{stage}"].complete()
+                other[f"others_full{stage}"].complete()
             world.spawn(f"copy of {bars.name}", copy())
 
         def start_dq(tag):
-            yield world.wait(bars[f"other_ds_full{ds_read.stage}"], ds_read.round + 1)
-            return start({**scores(bars, "ds", ds_read.stage, tag), **scores(bars, "other ds", ds_read.stage, tag),
+            yield world.wait(bars[f"others_full{dq_turn.stage}"], dq_turn.round + 1)
+            return start({**scores(bars, "gradients", dq_turn.stage, tag), **scores(bars, "others", dq_turn.stage, tag),
                           (bars.name, "k"): tag[0], (bars.name, "k_other"): tag[0]})
 
         def add(tag):
             if add_counts is not None:
-                yield (lambda: add_counts[tag[1]] >= 2 * dq_add_index(items, *tag)), f"addition of {tag}"
+                yield (lambda: add_counts[tag[1]] >= 2 * dq_add_index(items, *tag)), f"turn of {tag}"
             if elected:
-                bars[f"ds_free{ds_read.stage}"].arrive()
-                other[f"ds_free{ds_read.stage}"].arrive()
-            ds_read.move()
+                bars[f"gradients_free{dq_turn.stage}"].arrive()
+                other[f"gradients_free{dq_turn.stage}"].arrive()
+            dq_turn.move()
             yield world.pause()
             sums.additions[tag[1]] += 1
 
@@ -157,22 +156,22 @@ def pair(world, shape, items, counter, name, sums, add_counts, clears, version):
                 if version != "alone":
                     other[f"d_o_free{stage}"].arrive()
         while True:
-            yield world.wait(bars[f"work_full{work_state.stage}"], work_state.round + 1)
-            item = world.data[bars.name, "item", work_state.stage]
-            bars[f"work_free{work_state.stage}"].arrive()
-            work_state.move()
-            if rounded_tile is not None:
+            yield world.wait(bars[f"work_full{work_at.stage}"], work_at.round + 1)
+            item = world.data[bars.name, "item", work_at.stage]
+            bars[f"work_free{work_at.stage}"].arrive()
+            work_at.move()
+            if rounds is not None:
                 if leads:
                     yield lambda: sums.done >= 2 * len(items), "keys that are done"
                 yield sync()
-                expected = 2 * groups * WARPS * sum(rounded_tile in rows for _, rows in items)
-                if sums.additions[rounded_tile] != expected:
-                    raise Broken(f"dQ rounded after {sums.additions[rounded_tile]} of {expected} additions")
-                rounded_tile = None
+                expected = 2 * groups * WARPS * sum(rounds in rows for _, rows in items)
+                if sums.additions[rounds] != expected:
+                    raise Broken(f"dQ rounded after {sums.additions[rounds]} of {expected} additions")
+                rounds = None
             if item >= last:
                 break
             if item >= len(items):
-                rounded_tile = item - len(items)
+                rounds = item - len(items)
                 continue
             written, rows = items[item]
             if rows:
@@ -183,17 +182,17 @@ def pair(world, shape, items, counter, name, sums, add_counts, clears, version):
                     yield world.sync((bars.name, "clear"), groups * WARPS)
                 before, stage_before, dk, added = None, 0, None, None
                 for tile in rows:
-                    tag, stage, d_o_stage = (item, tile), q_state.stage, d_o_state.stage
-                    q, d_o = halves(bars, "q", stage, tag), halves(bars, "d_o", d_o_stage, tag)
-                    yield world.wait(bars[f"q_full{stage}"], q_state.round + 1)
+                    tag, stage, d_o_stage = (item, tile), q_at.stage, d_o_at.stage
+                    q, d_o = at(bars, "q", stage, tag), at(bars, "d_o", d_o_stage, tag)
+                    yield world.wait(bars[f"q_full{stage}"], q_at.round + 1)
                     if clears:
-                        yield world.wait(bars[f"d_o_full{d_o_stage}"], d_o_state.round + 1)
+                        yield world.wait(bars[f"d_o_full{d_o_stage}"], d_o_at.round + 1)
                         yield sync()
                     s = start({**q, (bars.name, "k"): item})
                     dq = None
                     if before:
                         dq = yield from start_dq(before)
-                    yield world.wait(bars[f"d_o_full{d_o_stage}"], d_o_state.round + 1)
+                    yield world.wait(bars[f"d_o_full{d_o_stage}"], d_o_at.round + 1)
                     dp = start({**d_o, (bars.name, "v"): item})
                     yield s
                     if before:
@@ -203,20 +202,20 @@ def pair(world, shape, items, counter, name, sums, add_counts, clears, version):
                     yield dp
                     if dq:
                         yield dq
-                    yield world.wait(bars[f"ds_free{ds_write.stage}"], ds_write.round)
-                    world.data[bars.name, "p", ds_write.stage, group, warp] = tag
-                    world.data[bars.name, "ds", ds_write.stage, group, warp] = tag
+                    yield world.wait(bars[f"gradients_free{turn.stage}"], turn.round)
+                    world.data[bars.name, "weights", turn.stage, group, warp] = tag
+                    world.data[bars.name, "gradients", turn.stage, group, warp] = tag
                     yield sync()
                     if leads:
-                        bars[f"other_ds_full{ds_write.stage}"].arrive(1)
-                        send(ds_write.stage, tag)
+                        bars[f"others_full{turn.stage}"].arrive(1)
+                        send(turn.stage, tag)
                         if add_counts is not None and added is not None:
                             add_counts[added] += 1
-                    dv = start({**scores(bars, "p", ds_write.stage, tag), **d_o})
-                    dk = start({**scores(bars, "ds", ds_write.stage, tag), **q})
-                    ds_write.move()
-                    q_state.move()
-                    d_o_state.move()
+                    dv = start({**scores(bars, "weights", turn.stage, tag), **d_o})
+                    dk = start({**scores(bars, "gradients", turn.stage, tag), **q})
+                    turn.move()
+                    q_at.move()
+                    d_o_at.move()
                     if version == "early":
                         release_d_o(d_o_stage)
                     if dq:

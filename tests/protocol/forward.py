@@ -1,7 +1,7 @@
 """Models the Hopper forward in 16 bits, sm90/forward."""
 import random
 
-from protocol.world import Barrier, Broken, PipelineState, World
+from protocol.world import Barrier, Broken, Ring, World
 
 
 def forward(world, shape, tiles, version):
@@ -11,8 +11,8 @@ def forward(world, shape, tiles, version):
     consumers, stages, q_stages, rotates = shape
     passes, shares = version.startswith("passing"), version.startswith("shares")
     step, readers = (2, 1) if shares else (1, consumers)
-    one_pipeline = not shares or version == "shares-one-pipeline"
-    pipeline_stages = stages if one_pipeline else stages // 2
+    one_ring = not shares or version == "shares-one-ring"
+    ring_stages = stages if one_ring else stages // 2
     bars = {}
     for name, n in (("q", q_stages), ("k", stages), ("v", stages)):
         for stage in range(n):
@@ -21,75 +21,75 @@ def forward(world, shape, tiles, version):
     for stage in range(q_stages):
         bars["q", "free", stage] = Barrier(f"q_free[{stage}]", consumers * (1 if version == "early-release" else 5))
 
-    def key_state(owner):
-        return PipelineState(pipeline_stages, 0 if one_pipeline else owner * pipeline_stages)
+    def key_ring(owner):
+        return Ring(ring_stages, 0 if one_ring else owner * ring_stages)
 
     def producer():
-        q_state = PipelineState(q_stages)
-        states = {name: [key_state(owner) for owner in range(1 if one_pipeline else 2)] for name in "kv"}
+        q_at = Ring(q_stages)
+        at = {name: [key_ring(owner) for owner in range(1 if one_ring else 2)] for name in "kv"}
 
-        def load(name, state, tag, expecting=1):
-            yield world.wait(bars[name, "free", state.stage], state.round)
+        def load(name, ring, tag, expecting=1):
+            yield world.wait(bars[name, "free", ring.stage], ring.round)
             if name == "q":
-                world.data["row tile", state.stage] = tag
-            full = bars[name, "full", state.stage]
+                world.data["place", ring.stage] = tag
+            full = bars[name, "full", ring.stage]
             if expecting:
-                world.load((name, state.stage), tag, full)
+                world.load((name, ring.stage), tag, full)
                 yield world.pause()
             full.arrive(expecting)
-            state.move()
+            ring.move()
 
         for n, (keys, _, _) in enumerate(tiles):
             def load_keys(name, tile):
-                return load(name, states[name][0 if one_pipeline else (keys - 1 - tile) % 2], (n, tile))
+                return load(name, at[name][0 if one_ring else (keys - 1 - tile) % 2], (n, tile))
             if keys == 0:
-                yield from load("q", q_state, n, 0)
+                yield from load("q", q_at, n, 0)
                 continue
             yield from load_keys("k", keys - 1)
-            yield from load("q", q_state, n)
+            yield from load("q", q_at, n)
             for tile in range(keys - 2, -1, -1):
                 yield from load_keys("k", tile)
                 yield from load_keys("v", tile + 1)
             yield from load_keys("v", 0)
-        yield from load("q", q_state, "end", 0)
+        yield from load("q", q_at, "end", 0)
 
     def warp_of(group, warp):
-        states = {"q": PipelineState(q_stages), "k": key_state(group), "v": key_state(group)}
+        at = {"q": Ring(q_stages), "k": key_ring(group), "v": key_ring(group)}
         number = 0
 
         def full(name):
-            return world.wait(bars[name, "full", states[name].stage], states[name].round + 1)
+            return world.wait(bars[name, "full", at[name].stage], at[name].round + 1)
 
         def release(name):
             if warp == 0:  # one elected thread arrives for the warpgroup
-                bars[name, "free", states[name].stage].arrive()
-            states[name].move(2 if version == "shares-one-pipeline" and name != "q" else 1)
+                bars[name, "free", at[name].stage].arrive()
+            at[name].move(2 if version == "shares-one-ring" and name != "q" else 1)
 
         def skip(count):
             """Skips key tiles of the other warpgroup if both share one pipeline."""
-            if version == "shares-one-pipeline":
-                states["k"].move(count)
-                states["v"].move(count)
+            if version == "shares-one-ring":
+                at["k"].move(count)
+                at["v"].move(count)
 
         def join(n):
             """The second warpgroup writes its O; the first adds it to its own O."""
             if group == 1:
                 yield from world.write(("o", warp), n)
-            yield world.sync("o written", 8)
+            yield world.sync("given", 8)
             if group == 0:
                 for _ in range(2):
                     world.expect(f"warp {group}.{warp}", ("o", warp), n)
                     yield world.pause()
             if version != "shares-unsynced":
-                yield world.sync("o read", 8)
+                yield world.sync("taken", 8)
 
         for n in range(len(tiles) + 1):
             yield full("q")
-            row_tile = world.data["row tile", states["q"].stage]
-            if row_tile != (n if n < len(tiles) else "end"):
-                raise Broken(f"warp {group}.{warp} reads row tile {row_tile}, not {n}")
+            place = world.data["place", at["q"].stage]
+            if place != (n if n < len(tiles) else "end"):
+                raise Broken(f"warp {group}.{warp} reads place {place}, not {n}")
             if version != "early-release":  # each warp arrives after it has read the index of the row tile
-                bars["q", "free", states["q"].stage].arrive()
+                bars["q", "free", at["q"].stage].arrive()
             if n == len(tiles):
                 return
             keys, used, clears = tiles[n]
@@ -107,13 +107,13 @@ def forward(world, shape, tiles, version):
             own = range(end - 1 - (group if shares else 0), -1, -step)
             skip(group)
             if own:
-                q = ("q", states["q"].stage)
+                q = ("q", at["q"].stage)
 
                 def scores(tile):
-                    return world.matmul(group, warp, number, {q: n, ("k", states["k"].stage): (n, tile)})
+                    return world.matmul(group, warp, number, {q: n, ("k", at["k"].stage): (n, tile)})
 
                 def output(tile):
-                    return world.matmul(group, warp, number, {("v", states["v"].stage): (n, tile)})
+                    return world.matmul(group, warp, number, {("v", at["v"].stage): (n, tile)})
                 yield full("k")
                 number += 1
                 yield scores(own[0])

@@ -2,7 +2,7 @@
 import random
 
 from protocol.forward import forward_tiles
-from protocol.world import Barrier, PipelineState, World
+from protocol.world import Barrier, Ring, World
 
 
 def forward_fp32(world, shape, tiles, version):
@@ -36,33 +36,33 @@ def forward_fp32(world, shape, tiles, version):
         return order
 
     def splitter(warp):
-        kv_state, q_state, measured, published, begun = PipelineState(stages), PipelineState(q_stages), 0, 0, []
+        at, q_at, measured, passed, begun = Ring(stages), Ring(q_stages), 0, 0, []
         me = f"splitter {warp}"
         if warp == 0:
             yield from world.write(("rows", 0), 0)
         yield world.sync("split", warps)
 
-        def publish_row_tile():
-            nonlocal published
+        def pass_rows():
+            nonlocal passed
             if warp == 0:
-                world.expect(me, ("rows", published % rows_held), published)
-                yield from world.write(("row tile", q_state.stage), published)
+                world.expect(me, ("rows", passed % rows_held), passed)
+                yield from world.write(("place", q_at.stage), passed)
             yield world.pause()
-            bars["q", "full", q_state.stage].arrive()
-            q_state.move()
-            published += 1
+            bars["q", "full", q_at.stage].arrive()
+            q_at.move()
+            passed += 1
 
         def finish(n, name, tile, piece):
             nonlocal measured
             if name in ("end", "no_keys"):
-                yield world.wait(bars["q", "free", q_state.stage], q_state.round)
-                yield from publish_row_tile()
+                yield world.wait(bars["q", "free", q_at.stage], q_at.round)
+                yield from pass_rows()
             elif name == "q":
                 if piece == 0:
-                    yield world.wait(bars["q", "free", q_state.stage], q_state.round)
-                yield from world.write(("q", q_state.stage, piece, warp), n)
+                    yield world.wait(bars["q", "free", q_at.stage], q_at.round)
+                yield from world.write(("q", q_at.stage, piece, warp), n)
                 if piece == q_pieces - 1:
-                    yield from publish_row_tile()
+                    yield from pass_rows()
             else:
                 yield from world.write(("sizes", measured % sizes_held, warp), measured)
                 yield world.sync("split", warps)
@@ -71,11 +71,11 @@ def forward_fp32(world, shape, tiles, version):
                     yield world.pause()
                 measured += 1
                 if piece == 0:
-                    yield world.wait(bars[name, "free", kv_state.stage], kv_state.round)
-                yield from world.write((name, kv_state.stage, piece, warp), (n, tile))
-                bars[name, "full", kv_state.stage].arrive()
+                    yield world.wait(bars[name, "free", at.stage], at.round)
+                yield from world.write((name, at.stage, piece, warp), (n, tile))
+                bars[name, "full", at.stage].arrive()
                 if name == "v" and piece == pieces - 1:
-                    kv_state.move()
+                    at.move()
 
         for n in range(len(tiles) + 1):
             world.expect(me, ("rows", n % rows_held), n)
@@ -94,21 +94,21 @@ def forward_fp32(world, shape, tiles, version):
             yield from finish(*item)
 
     def warp_of(group, warp):
-        states = {"q": PipelineState(q_stages), "k": PipelineState(stages), "v": PipelineState(stages)}
+        at = {"q": Ring(q_stages), "k": Ring(stages), "v": Ring(stages)}
         number, me = 0, f"warp {group}.{warp}"
 
         def full(name):
-            return world.wait(bars[name, "full", states[name].stage], states[name].round + 1)
+            return world.wait(bars[name, "full", at[name].stage], at[name].round + 1)
 
         def release(name):
-            bars[name, "free", states[name].stage].arrive()
-            states[name].move()
+            bars[name, "free", at[name].stage].arrive()
+            at[name].move()
 
         def parts(name, count, tag):
-            return {(name, states[name].stage, piece, w): tag for piece in range(count) for w in range(warps)}
+            return {(name, at[name].stage, piece, w): tag for piece in range(count) for w in range(warps)}
 
         def read_scales(name, tag):  # each thread reads by itself
-            stage = states[name].stage
+            stage = at[name].stage
             for piece in range(pieces):
                 for _ in range(24 if version == "early" else 4):
                     yield world.pause()
@@ -116,7 +116,7 @@ def forward_fp32(world, shape, tiles, version):
         for n in range(len(tiles) + 1):
             yield full("q")
             yield world.pause()
-            world.expect(me, ("row tile", states["q"].stage), n)
+            world.expect(me, ("place", at["q"].stage), n)
             if n == len(tiles):
                 return
             keys, used, _ = tiles[n]
@@ -131,11 +131,11 @@ def forward_fp32(world, shape, tiles, version):
                 yield world.matmul(group, warp, number,
                                     parts("k", pieces, (n, tile)) | parts("q", q_pieces, n))
                 if version == "early":
-                    bars["k", "free", states["k"].stage].arrive()
+                    bars["k", "free", at["k"].stage].arrive()
                 yield from read_scales("k", (n, tile))
                 if version != "early":
-                    bars["k", "free", states["k"].stage].arrive()
-                states["k"].move()
+                    bars["k", "free", at["k"].stage].arrive()
+                at["k"].move()
                 yield full("v")
                 yield from read_scales("v", (n, tile))
                 number += 1
@@ -155,8 +155,7 @@ def try_forward_fp32(seed, shape, version, lockstep):
     rng = random.Random(seed)
     world = World(rng, lockstep)
     tiles = forward_tiles(rng, shape["consumers"], shape["stages"])
-    where = rng.randint(0, len(tiles))
-    # Adds row tiles without keys, in which splitters run far ahead.
-    tiles[where:where] = [(0, [0, 0], False)] * rng.choice([0, 0, 2, 4])
+    at = rng.randint(0, len(tiles))
+    tiles[at:at] = [(0, [0, 0], False)] * rng.choice([0, 0, 2, 4])  # row tiles without keys: splitters run far ahead
     forward_fp32(world, shape, tiles, version)
     world.run(2000000)

@@ -7,24 +7,24 @@ from protocol.world import Broken, World
 WARPS = 3  # per block
 
 
-def kernel(world, name, blocks, strips, free_slots, version):
-    """strips: number of row strips. free_slots: [number of blocks that the GPU can start now].
+def kernel(world, name, blocks, strips, room, version):
+    """strips: number of row strips. room: [number of blocks that the GPU can start now].
     version: "counter": a work counter distributes the strips. "together": all blocks start at once and share the strips
     evenly.
     Bugs that must be found: "apart": as "together", but each block starts when there is room for it. "early": as
     "counter", but strips are counted before they are written."""
-    next_strip, done, rows, started = [0], [0], [False] * strips, [False]
+    next_strip, done, rows, inside = [0], [0], [False] * strips, [False]
     by_counter = version in ("counter", "early")
 
     def enter():
         if version != "together":
-            yield (lambda: free_slots[0] > 0), f"room for a block of {name}"
-            free_slots[0] -= 1
+            yield (lambda: room[0] > 0), f"room for a block of {name}"
+            room[0] -= 1
             return
-        yield (lambda: started[0] or free_slots[0] >= blocks), f"room for all blocks of {name}"
-        if not started[0]:
-            free_slots[0] -= blocks
-            started[0] = True
+        yield (lambda: inside[0] or room[0] >= blocks), f"room for all blocks of {name}"
+        if not inside[0]:
+            room[0] -= blocks
+            inside[0] = True
 
     def warp_of(block, warp, ended):
         mine = []
@@ -53,9 +53,9 @@ def kernel(world, name, blocks, strips, free_slots, version):
         yield (lambda: ended[0] == WARPS), "its own warps"
         yield (lambda: done[0] >= strips), f"strips of {name}"
         if not all(rows):
-            raise Broken(f"{name}{block} reads LSE and delta of rows that are not written")
+            raise Broken(f"{name}{block} reads facts of rows that are not written")
         yield world.pause()  # iterates over key tiles
-        free_slots[0] += 1
+        room[0] += 1
 
     for block in range(blocks):
         world.spawn(f"{name}{block}", block_of(block))
@@ -65,7 +65,7 @@ def try_prepare_rows(seed, version):
     rng = random.Random(seed)
     world = World(rng, True)
     blocks = [rng.randint(1, 4), rng.randint(1, 4)]
-    free_slots = [max(blocks) if version == "together" else rng.randint(1, 4)]
+    room = [max(blocks) if version == "together" else rng.randint(1, 4)]
     for name, count in zip("ab", blocks):
-        kernel(world, name, count, rng.randint(1, 12), free_slots, version)
+        kernel(world, name, count, rng.randint(1, 12), room, version)
     world.run()

@@ -52,16 +52,16 @@ class Barrier:
         return self.phase % 2 == nth % 2
 
 
-class PipelineState:
-    """The current stage of a multistage pipeline. It has `stages` stages, numbered from `first`. `round`: number of
-    passes over all stages so far."""
+class Ring:
+    """Pipeline state: the current stage of a multistage pipeline. It has `stages` stages, numbered from `first`.
+    `round`: number of passes over all stages so far."""
 
     def __init__(self, stages, first=0):
         self.stages, self.first, self.stage, self.round = stages, first, first, 0
 
     def move(self, by=1):
-        passes, offset = divmod(self.stage - self.first + by, self.stages)
-        self.stage, self.round = self.first + offset, self.round + passes
+        rounds, place = divmod(self.stage - self.first + by, self.stages)
+        self.stage, self.round = self.first + place, self.round + rounds
 
 
 class NamedBarrier:
@@ -100,37 +100,37 @@ class World:
             barrier.arrived, barrier.phase = 0, next_phase
         return lambda: barrier.phase >= next_phase, f"named barrier {key}"
 
-    def load(self, address, tag, barrier):
+    def load(self, place, tag, barrier):
         """A TMA load: the bytes are invalid from now until it completes."""
-        self.data[address] = None
+        self.data[place] = None
 
         def copy():
             yield self.pause()
-            self.data[address] = tag
+            self.data[place] = tag
             barrier.complete()
-        self.spawn(f"copy {address}", copy())
+        self.spawn(f"copy {place}", copy())
 
-    def write(self, address, tag):
+    def write(self, place, tag):
         """A write by a warp, which waits for its completion."""
-        self.data[address] = None
+        self.data[place] = None
         yield self.pause()
-        self.data[address] = tag
+        self.data[place] = tag
 
-    def expect(self, who, address, tag):
-        if self.data.get(address) != tag:
-            raise Broken(f"{who} reads {address}: {self.data.get(address)}, not {tag}")
+    def expect(self, who, place, tag):
+        if self.data.get(place) != tag:
+            raise Broken(f"{who} reads {place}: {self.data.get(place)}, not {tag}")
 
     def matmul(self, group, warp, number, reads):
-        """Starts a matmul and returns the wait of its wait_group. reads: {address: tag}."""
+        """Starts a matmul and returns the wait of its wait_group. reads: {place: tag}."""
         key = (group, number) if self.lockstep else (group, number, warp)
         state = self.matmuls.setdefault(key, {"issued": 0, "done": False})
         state["issued"] += 1
         if state["issued"] == (4 if self.lockstep else 1):
             def work():
-                for reading in range(2):
-                    for address, tag in reads.items():
-                        self.expect(f"matmul of {group}", address, tag)
-                    if reading == 0:
+                for turn in range(2):
+                    for place, tag in reads.items():
+                        self.expect(f"matmul of {group}", place, tag)
+                    if turn == 0:
                         yield self.pause()
                 state["done"] = True
             self.spawn(f"matmul {group} {number}", work())

@@ -49,7 +49,8 @@ DType stored_type(const Case& c, std::vector<double> Results::*output) {
 
 // Describes the errors of one output that exceed times_limit * the rule's limit. Returns "" if none do. The floor of
 // the rule is a multiple of `unit`. theirs: errors of `standard`.
-std::string beyond(double times_limit, double unit, const char* name, const Deviation& theirs, const Deviation& ours) {
+std::string errors_beyond(double times_limit, double unit, const char* name, const Deviation& theirs,
+                          const Deviation& ours) {
   std::string text;
   if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);
   if (!ours.mismatch.empty()) text += fmt::format("  {}: {}\n", name, ours.mismatch);
@@ -118,8 +119,8 @@ Judgement Rule::judge(const Results& candidate) const {
   for (std::size_t i = 0; i < kOutputs.size(); ++i) {
     const auto& [name, member] = kOutputs[i];
     const Deviation ours = deviation(reference_.*member, candidate.*member, stored_type(c_, member));
-    judgement.broken.push_back(beyond(1, unit_roundoff(c_.dtype), name, standard_[i], ours));
-    judgement.gross += beyond(kGross, gross_unit_, name, standard_[i], ours);
+    judgement.broken.push_back(errors_beyond(1, unit_roundoff(c_.dtype), name, standard_[i], ours));
+    judgement.gross += errors_beyond(kGross, gross_unit_, name, standard_[i], ours);
   }
   return judgement;
 }

@@ -161,17 +161,17 @@ class MpiEngine final : public Engine {
 
   void all_gather(const Elements& in, const Elements& out, const Stopped& stopped) {
     const Share own = share_of(out.count, rank_, size_);
-    const Elements place = out.part(own.first, own.count);
+    const Elements own_share = out.part(own.first, own.count);
     if (shares_of(out.count)) {
       MPI_Request request;
-      check_mpi(MPI_Iallgatherv(in.data == place.data ? MPI_IN_PLACE : in.data, static_cast<int>(in.count),
+      check_mpi(MPI_Iallgatherv(in.data == own_share.data ? MPI_IN_PLACE : in.data, static_cast<int>(in.count),
                                 mpi_type(out.element), out.data, counts_.data(), firsts_.data(), mpi_type(out.element),
                                 MPI_COMM_WORLD, &request),
                 "MPI_Iallgatherv");
       drive(&request, 1, stopped);
       return;
     }
-    if (in.data != place.data) std::memcpy(place.data, in.data, static_cast<std::size_t>(in.bytes()));
+    if (in.data != own_share.data) std::memcpy(own_share.data, in.data, static_cast<std::size_t>(in.bytes()));
     for (int root = 0; root < size_ && !stopped(); ++root) {
       const Share share = share_of(out.count, root, size_);
       broadcast(out.part(share.first, share.count), root, stopped);

@@ -19,8 +19,8 @@ class Ring {
 
  private:
   struct RingStep;  // one step of the ring
-  template <class BufferOf>
-  bool reduce(const Elements& in, BufferOf buffer_of, const Stopped& stopped);
+  template <class Place>
+  bool reduce(const Elements& in, Place place, const Stopped& stopped);
   bool gather(const Elements& out, const Stopped& stopped);
   bool exchange(const RingStep& step, const Stopped& stopped);
   void* scratch(Buffer& buffer, std::int64_t bytes);

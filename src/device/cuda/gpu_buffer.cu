@@ -18,10 +18,10 @@ __global__ void fill_words(std::uint32_t* words, std::size_t count, std::uint32_
   }
 }
 
-void check_span(const char* what, std::size_t asked, std::size_t held) {
-  if (asked <= held) return;
-  throw Error(ErrorCode::invalid_argument, std::string("cuda: ") + what + " of " + std::to_string(asked) +
-                                               " bytes, but the buffer holds " + std::to_string(held));
+void check_span(const char* what, std::size_t requested, std::size_t size) {
+  if (requested <= size) return;
+  throw Error(ErrorCode::invalid_argument, std::string("cuda: ") + what + " of " + std::to_string(requested) +
+                                               " bytes, but the buffer holds " + std::to_string(size));
 }
 
 void fill_on(void* data, std::size_t bytes, std::uint32_t word, cudaStream_t stream) {

@@ -132,15 +132,15 @@ std::string demangled(const char* name) {
   return status == 0 ? text.get() : name;
 }
 
-// One moment on two clocks: `there` is CUPTI's clock, in nanoseconds from 1970, and `here` is that of now_seconds().
-// Times are converted as differences from this moment, because seconds from 1970 in a double do not resolve a kernel's
-// duration.
+// One moment on two clocks: `cupti_time` is CUPTI's clock, in nanoseconds from 1970, and `host_time` is that of
+// now_seconds(). Times are converted as differences from this moment, because seconds from 1970 in a double do not
+// resolve a kernel's duration.
 struct Moment {
-  std::uint64_t there = 0;
-  double here = 0;
+  std::uint64_t cupti_time = 0;
+  double host_time = 0;
 
   double seconds_of(std::uint64_t other) const {
-    return here + 1e-9 * static_cast<double>(static_cast<std::int64_t>(other - there));
+    return host_time + 1e-9 * static_cast<double>(static_cast<std::int64_t>(other - cupti_time));
   }
 };
 
@@ -149,13 +149,13 @@ Moment same_moment() {
   Moment moment;
   double fastest = 1e300;
   for (int i = 0; i < 16; ++i) {
-    std::uint64_t there = 0;
+    std::uint64_t cupti_time = 0;
     const double before = now_seconds();
-    cupti::check(library().timestamp(&there), "cuptiGetTimestamp");
+    cupti::check(library().timestamp(&cupti_time), "cuptiGetTimestamp");
     const double after = now_seconds();
     if (after - before >= fastest) continue;
     fastest = after - before;
-    moment = {there, (before + after) / 2};
+    moment = {cupti_time, (before + after) / 2};
   }
   return moment;
 }

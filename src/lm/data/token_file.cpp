@@ -175,10 +175,10 @@ WindowOrder::WindowOrder(std::uint64_t seed, std::int64_t windows)
     : seed_(seed), windows_(static_cast<std::uint64_t>(windows)), half_bits_((std::bit_width(windows_ - 1) + 1) / 2) {}
 
 std::int64_t WindowOrder::at(std::int64_t position) const {
-  const auto place = static_cast<std::uint64_t>(position);
-  const auto epoch = static_cast<std::uint32_t>(place / windows_);
+  const auto index = static_cast<std::uint64_t>(position);
+  const auto epoch = static_cast<std::uint32_t>(index / windows_);
   const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
-  std::uint64_t number = place % windows_;
+  std::uint64_t number = index % windows_;
   do {
     std::uint64_t left = number >> half_bits_, right = number & mask;
     for (std::uint32_t round = 0; round < kRounds; ++round) {

@@ -102,8 +102,8 @@ void Transformer::unembed_backward() {
 // Returns the table index of the first bias of these weights; nullopt if they have no biases. Biases follow their
 // weights in the table.
 std::optional<std::size_t> Transformer::bias_of(Weights weights) const {
-  const std::size_t behind = weights.first + static_cast<std::size_t>(weights.parts);
-  if (behind < parameters_.size() && is_bias(parameters_[behind].role)) return behind;
+  const std::size_t first_bias = weights.first + static_cast<std::size_t>(weights.parts);
+  if (first_bias < parameters_.size() && is_bias(parameters_[first_bias].role)) return first_bias;
   return {};
 }
 

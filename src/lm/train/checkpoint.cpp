@@ -85,12 +85,12 @@ std::string bad_value(const ModelShape& shape, State which, std::int64_t first, 
   const auto is_bad = [&](float value) { return !(value >= least && value <= std::numeric_limits<float>::max()); };
   const auto found = std::find_if(values.begin(), values.end(), is_bad);
   if (found == values.end()) return "";
-  const std::int64_t place = first + (found - values.begin());
+  const std::int64_t element_index = first + (found - values.begin());
   const std::vector<Parameter> table = parameter_table(shape);
-  const auto holder =
-      std::find_if(table.begin(), table.end(), [&](const Parameter& one) { return place < one.first + one.count(); });
-  return fmt::format("{}{}: element {} is {}; valid: finite{}", prefix_of(which), holder->name, place - holder->first,
-                     *found, which == State::variance ? ", 0 or more" : "");
+  const auto holder = std::find_if(table.begin(), table.end(),
+                                   [&](const Parameter& one) { return element_index < one.first + one.count(); });
+  return fmt::format("{}{}: element {} is {}; valid: finite{}", prefix_of(which), holder->name,
+                     element_index - holder->first, *found, which == State::variance ? ", 0 or more" : "");
 }
 
 Checksums checksums_of(const SafeTensors& file) {

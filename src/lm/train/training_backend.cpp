@@ -18,13 +18,13 @@ void check_ranks_memory(const BenchCase& one, int processes, std::size_t state_b
   const DeviceMemory memory = device_memory({.one = one}, 0);
   const std::size_t needed = memory.weights + memory.gradients + state_bytes + memory.activations;
   // Uses the total memory, because the free memory changes while ranks start.
-  const std::size_t there =
+  const std::size_t available =
       (on_gpu ? current_gpu_info().memory_bytes : cpu_info().memory_bytes) / static_cast<std::size_t>(processes);
-  if (there > 0 && needed > there) {
+  if (available > 0 && needed > available) {
     fail(ErrorCode::out_of_memory,
          "lm train: parameters, their state and activations take {}; this {} has {} for each of its {} ranks; {}",
-         exact_bytes_text(needed), on_gpu ? "GPU" : "machine", exact_bytes_text(there), processes,
-         memory_advice(one, there));
+         exact_bytes_text(needed), on_gpu ? "GPU" : "machine", exact_bytes_text(available), processes,
+         memory_advice(one, available));
   }
 }
 

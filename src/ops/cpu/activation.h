@@ -33,8 +33,8 @@ inline Normal<float> normal_at(float x) {
   y = y * t + 0x1.f38cbap-4f;
   y = y * t + 0x1.e96610p-4f;
   y = y * t + 0x1.f6f920p-18f;
-  const float beyond = bell * y;
-  return {x < 0 ? beyond : 1 - beyond, bell * 0x1.988454p-2f};  // 1 / sqrt(2 pi)
+  const float tail = bell * y;
+  return {x < 0 ? tail : 1 - tail, bell * 0x1.988454p-2f};  // 1 / sqrt(2 pi)
 }
 
 inline Normal<double> normal_at(double x) {

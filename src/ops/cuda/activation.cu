@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(kMostRowThreads) activate_backward(Gelu shape,
     load(dy + at, gradient);
 #pragma unroll
     for (int n = 0; n < N; ++n) {
-      const float here = values[n];
-      values[n] = gradient[n] * (normcdff(here) + here * kPeak * expf(-0.5f * here * here));
+      const float value = values[n];
+      values[n] = gradient[n] * (normcdff(value) + value * kPeak * expf(-0.5f * value * value));
     }
     store(dx + at, values);
   }

@@ -71,8 +71,9 @@ bool configure(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttribut
 
 std::vector<std::uint32_t> tiles_of(const cublasLtMatmulAlgo_t& algorithm) {
   std::size_t bytes = 0;
-  const auto get = [&](void* to, std::size_t room) {
-    return cublas_lt().algorithm_get(&algorithm, CUBLASLT_ALGO_CAP_TILE_IDS, to, room, &bytes) == CUBLAS_STATUS_SUCCESS;
+  const auto get = [&](void* to, std::size_t capacity) {
+    return cublas_lt().algorithm_get(&algorithm, CUBLASLT_ALGO_CAP_TILE_IDS, to, capacity, &bytes) ==
+           CUBLAS_STATUS_SUCCESS;
   };
   if (!get(nullptr, 0)) return {};
   std::vector<std::uint32_t> tiles(bytes / sizeof(std::uint32_t));

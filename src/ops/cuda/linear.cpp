@@ -262,13 +262,13 @@ Matmul along_k(const ExecutionContext& execution, Matmul p) {
   const bool across = is_dense && execution.tf32 && p.in == DType::fp32 && p.a.transposed && !p.b.transposed;
   const std::size_t bytes = across ? transposed_bytes(p.a.rows, p.a.cols, p.b.cols) : 0;
   if (bytes == 0 || execution.workspace_bytes < kWorkspaceBytes + bytes) return p;
-  char* const behind = static_cast<char*>(execution.workspace) + kWorkspaceBytes;
+  char* const copies = static_cast<char*>(execution.workspace) + kWorkspaceBytes;
   const auto copy_transposed = [&](Factor& factor, void* to) {
     transpose(execution, static_cast<const float*>(factor.data), factor.rows, factor.cols, static_cast<float*>(to));
     factor = {to, factor.cols, factor.rows, !factor.transposed};
   };
-  copy_transposed(p.a, behind);
-  copy_transposed(p.b, behind + aligned_bytes(p.a.rows * p.a.cols));
+  copy_transposed(p.a, copies);
+  copy_transposed(p.b, copies + aligned_bytes(p.a.rows * p.a.cols));
   return p;
 }
 

@@ -84,8 +84,8 @@ int values_of_type(Communicator& communicator, std::int64_t total) {
   faults.compare("all-gather", out, sum);
   std::fill(out.begin(), out.end(), poison);
   std::copy(part.begin(), part.end(), out.begin() + share.first);
-  const auto place = std::span<T>(out).subspan(static_cast<std::size_t>(share.first), part.size());
-  communicator.all_gather(elements(place), elements(std::span<T>(out)));
+  const auto own_share = std::span<T>(out).subspan(static_cast<std::size_t>(share.first), part.size());
+  communicator.all_gather(elements(own_share), elements(std::span<T>(out)));
   faults.compare("all-gather in place", out, sum);
 
   for (const int root : {0, size - 1}) {

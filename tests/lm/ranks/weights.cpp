@@ -88,7 +88,7 @@ int shared_optimizer(comm::Communicator& communicator, const ops::ExecutionConte
                 "bf16: sharded and flat have different bits");
 
   const std::size_t all = static_cast<std::size_t>(lm::parameter_count(small_shape())) * sizeof(float);
-  const auto held = [&] {
+  const auto allocated_bytes = [&] {
     const bool on_gpu = execution.device == Device::cuda;
     return on_gpu ? gpu_allocator().statistics().current : host_allocator().statistics().current;
   };
@@ -97,11 +97,11 @@ int shared_optimizer(comm::Communicator& communicator, const ops::ExecutionConte
     largest = std::max(largest, static_cast<std::size_t>(parameter.count()) * sizeof(float));
   }
   for (const lm::Strategy& strategy : lm::strategies()) {
-    const std::size_t before = held();
+    const std::size_t before = allocated_bytes();
     lm::Model model(small_shape(), 1, DType::fp32, execution, {.optimizer = lm::OptimizerMemory::outside});
-    const std::size_t of_model = held();
+    const std::size_t of_model = allocated_bytes();
     const lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy)});
-    const std::size_t added = held() - of_model;
+    const std::size_t added = allocated_bytes() - of_model;
     const auto ranks = static_cast<std::size_t>(communicator.size());
     // Tensors per parameter: two moments, and with scattered_share also the rank's share of the gradients.
     const std::size_t parts = strategy.updates == lm::Updates::scattered_share ? 3 : 2;
@@ -111,7 +111,7 @@ int shared_optimizer(comm::Communicator& communicator, const ops::ExecutionConte
                   fmt::format("{}: {} bytes of optimizer, at most {}", strategy.name, added, most));
     if (strategy.updates == lm::Updates::all) {
       lm::Model whole(small_shape(), 1, DType::fp32, execution);
-      const std::size_t with_state = held() - of_model - added;
+      const std::size_t with_state = allocated_bytes() - of_model - added;
       faults.expect(with_state == of_model - before + 2 * all, "the model still has state of its own");
     }
   }

@@ -20,8 +20,8 @@ TEST(Tiles, IdleMultiprocessorsLowerTheRate) {
 
 TEST(Tiles, OneTileTooManyNeedsAnotherWave) {
   const double full = expected_rate(132 * 128, 128, {128, 128}, kMultiprocessors);
-  const double beyond = expected_rate(133 * 128, 128, {128, 128}, kMultiprocessors);
-  EXPECT_NEAR(beyond / full, 133.0 / 264, 1e-12);
+  const double one_more_tile = expected_rate(133 * 128, 128, {128, 128}, kMultiprocessors);
+  EXPECT_NEAR(one_more_tile / full, 133.0 / 264, 1e-12);
 }
 
 TEST(Tiles, LargerTilesAreBetterIfBothFillTheGpu) {
