@@ -48,7 +48,7 @@ Device parse_device(std::string_view flag, std::string_view value) {
 
 void add_configuration_options(OptionTable& table, CaseOptions& options) {
   for (Field<bench::AttentionCase> field : fields<bench::AttentionCase>()) {
-    if (field.key == "device" || field.key == "threads") continue;  // of a whole run
+    if (field.key == "device" || field.key == "threads") continue;  // a run has one
     if (field.key == "emb_dim") {
       field.parse = [&options, parse = field.parse](auto&, auto flag, auto value) {
         bench::AttentionCase one{.heads = 1};
