@@ -11,8 +11,12 @@
 // the process. A child of fork() may call every function and gets its own workers; a fork() during a call is safe.
 // Errors: functions report errors by throwing strobe::Error or std::bad_alloc. If the code is invalid_argument or
 // unsupported, nothing was written. No function prints or ends the process.
-// Floating point: the CPU computes in the IEEE default mode (round to nearest, subnormals kept, no traps). The calling
-// thread's mode is restored before the function returns; its exception flags are unspecified afterwards.
+// Platforms: Linux on x86-64 and aarch64, with g++ 12 or clang 14 and later. The library uses Linux system calls, so
+// macOS and Windows are not supported.
+// Versions: the layout of these structs changes with the minor version. Compile and link with the same one, 0.1.x. The
+// C ABI in strobe.h stays compatible. Floating point: the CPU computes in the IEEE default mode (round to nearest,
+// subnormals kept, no traps). The calling thread's mode is restored before the function returns; its exception flags
+// are unspecified afterwards.
 //
 // Sizes: B batch, Hq and Hkv heads, Sq rows (queries), Sk keys, D head dimension of Q and K, Dv head dimension of V.
 #pragma once

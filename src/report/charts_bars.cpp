@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "core/short_number.h"
 #include "report/charts.h"
@@ -124,6 +127,34 @@ void add_causal(const ChartInput& input, const std::string& dtype, Pass pass, st
   figures.push_back(std::move(figure));
 }
 
+std::vector<std::string> parts_of(const std::string& label) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0, end; begin <= label.size(); begin = end + 2) {
+    end = std::min(label.find(", ", begin), label.size());
+    parts.push_back(label.substr(begin, end - begin));
+  }
+  return parts;
+}
+
+// Removes the parts, separated by ", ", that all labels share, and returns these. A single label is not changed.
+std::string remove_shared_parts(std::vector<std::string>& labels) {
+  if (labels.size() < 2) return "";
+  std::vector<std::vector<std::string>> parts;
+  for (const std::string& label : labels) parts.push_back(parts_of(label));
+  const auto is_shared = [&](const std::string& part) {
+    return std::ranges::all_of(parts, [&](const auto& of) { return std::ranges::find(of, part) != of.end(); });
+  };
+  const auto joined = [&](const std::vector<std::string>& of, bool shared) {
+    std::vector<std::string> kept;
+    std::ranges::copy_if(of, std::back_inserter(kept), [&](const auto& part) { return is_shared(part) == shared; });
+    return fmt::format("{}", fmt::join(kept, ", "));
+  };
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (std::string rest = joined(parts[i], false); !rest.empty()) labels[i] = std::move(rest);
+  }
+  return joined(parts[0], true);
+}
+
 }  // namespace
 
 void add_bar_charts(const ChartInput& input, std::vector<Figure>& figures) {
@@ -177,8 +208,11 @@ void add_step_charts(const ChartInput& input, std::vector<Figure>& figures) {
         series = figure.series.insert(series, {.name = name, .color = input.names.color(*cell), .mark = Mark::bar});
       }
       const auto x = static_cast<double>(figure.x.words.size());  // bars of one position would hide each other
-      figure.x.words.push_back(problems.size() == 1 ? name : name + "; " + problem_of(*cell));
+      figure.x.words.push_back(problems.size() == 1 ? name : name + ", " + problem_of(*cell));
       series->points.push_back({x, *y, fmt::format("{}: {} {}", name, short_number(*y), unit)});
+    }
+    if (const std::string shared = remove_shared_parts(figure.x.words); !shared.empty()) {
+      figure.view += ", " + shared;
     }
     if (!figure.series.empty()) figures.push_back(std::move(figure));
   }

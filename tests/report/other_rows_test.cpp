@@ -88,8 +88,9 @@ TEST(OtherRows, ChartsOfStepsHaveATable) {
     if (figure.id != "step-time") continue;
     ++found;
     EXPECT_EQ(figure_csv(figure),
-              "series,x,y\nattention auto,\"attention auto; tiny, context 32, batch 4, bf16, recompute block\",400\n"
-              "\"bucketed 25 MB, 2 ranks\",\"bucketed 25 MB, 2 ranks; tiny, context 32, batch 4, fp32\",200\n");
+              "series,x,y\nattention auto,\"attention auto, bf16, recompute block\",400\n"
+              "\"bucketed 25 MB, 2 ranks\",\"bucketed 25 MB, 2 ranks, fp32\",200\n");
+    EXPECT_EQ(figure.view, "median of the steps, tiny, context 32, batch 4");
   }
   EXPECT_EQ(found, 1);
 }

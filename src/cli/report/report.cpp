@@ -248,7 +248,8 @@ int run_report(Arguments arguments) {
   std::string summary = fmt::format("{}, {}", counted(cells.size(), "cell"), counted(rows, "row"));
   if (cells.empty()) summary = counted(logs.size(), "training log");
   const report::Standing standing = standing_of(cells);
-  const std::string verdict = verdict_lines(standing, next_step(standing, one_page ? output : output + "/report.html"));
+  const std::string verdict =
+      verdict_lines(standing, next_step(standing, one_page ? output : output + "/report.html"), Line::prose);
   std::string page = report_html(cells, figures);
   if (one_page) {
     AtomicFile(output, "--output").commit(page);

@@ -29,6 +29,9 @@ function wrap(text, separator, most) {
   return lines;
 }
 
+// Splits the label of a bar into short lines.
+const labelLines = (text) => wrap(text, ", ", 14).map((line) => shorten(line, 22));
+
 function scale(axis, isMap, isY = false) {
   const words = axis.scale === "words";
   const options = {
@@ -38,7 +41,7 @@ function scale(axis, isMap, isY = false) {
     border: { display: false },
     ticks: { color: css("--soft"), maxRotation: words ? 30 : 0, autoSkip: !isMap },
   };
-  if (words) options.labels = axis.words;
+  if (words) options.labels = isMap ? axis.words : axis.words.map(labelLines);
   if (words && isMap) options.offset = true;
   if (axis.scale === "linear") {
     options.beginAtZero = true;
@@ -177,7 +180,7 @@ function configuration(figure) {
   const filters = [figure.pass, figure.dtype, figure.causal && "causal " + figure.causal].filter(Boolean).join(", ");
   return {
     type: isBars ? "bar" : "scatter",
-    data: isBars ? { labels: figure.x.words.map((word) => shorten(word, 28)), datasets } : { datasets },
+    data: isBars ? { labels: figure.x.words.map(labelLines), datasets } : { datasets },
     options: {
       fields: isMap ? figure.fields : null,
       responsive: true, maintainAspectRatio: false, animation: false,
