@@ -15,10 +15,15 @@ inline constexpr int kDecodeRows = 16;      // rows of a unit: the rows of one M
 inline constexpr int kDecodeWarps = 8;      // consumer warps; one producer warp follows them
 inline constexpr int kDecodeWarpKeys = 32;  // keys of a key tile per consumer warp
 inline constexpr int kDecodeStages = 5;     // pipeline stages, each a key tile of K and of V
+inline constexpr int kDecodeFullBarriers = 2 * kDecodeStages;
 inline constexpr int kMostDecodeDim = 128;
 
 // Keys per tile. A stage of K and V has 32 KB for both head dimensions.
 constexpr int decode_keys(int d) { return d <= 64 ? 128 : 64; }
+
+// Consumer warps that share a tile. Such teams take the block's tiles in turn.
+constexpr int decode_tile_warps(int d) { return decode_keys(d) / kDecodeWarpKeys; }
+constexpr int decode_teams(int d) { return kDecodeWarps / decode_tile_warps(d); }
 
 // Columns of a row in the buffer in which warps merge their outputs. The padding avoids bank conflicts.
 constexpr int decode_merge_columns(int d) { return d + 8; }
@@ -27,7 +32,7 @@ constexpr int decode_merge_columns(int d) { return d + 8; }
 constexpr std::size_t decode_shared_bytes(int d) {
   const int tiles = kDecodeStages * 2 * decode_keys(d) * d * 2;
   const int merge = kDecodeWarps * (8 * decode_merge_columns(d) + 2 * kDecodeRows) * 4;
-  return static_cast<std::size_t>(tiles + merge + 16 * kDecodeStages);
+  return static_cast<std::size_t>(tiles + merge + 8 * (kDecodeFullBarriers + kDecodeStages));
 }
 
 struct DecodeFacts {

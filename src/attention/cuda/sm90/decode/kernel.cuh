@@ -17,6 +17,10 @@ namespace strobe::cuda::sm90 {
 
 template <int kD>
 inline constexpr int kDecodeKeys = decode_keys(kD);
+template <int kD>
+inline constexpr int kDecodeTileWarps = decode_tile_warps(kD);
+template <int kD>
+inline constexpr int kDecodeTeams = decode_teams(kD);
 
 template <int kD>
 struct DecodeMemory {
@@ -38,10 +42,10 @@ struct DecodeMemory {
   __device__ __forceinline__ std::uint32_t statistics(int warp, int row) const {
     return merge(kDecodeWarps, 0, 0) + static_cast<std::uint32_t>((warp * kDecodeRows + row) * 8);
   }
-  __device__ __forceinline__ Barrier full(int stage) const {
-    return {statistics(kDecodeWarps, 0) + static_cast<std::uint32_t>(stage * 8)};
+  __device__ __forceinline__ Barrier full(int index) const {
+    return {statistics(kDecodeWarps, 0) + static_cast<std::uint32_t>(index * 8)};
   }
-  __device__ __forceinline__ Barrier empty(int stage) const { return full(kDecodeStages + stage); }
+  __device__ __forceinline__ Barrier empty(int stage) const { return full(kDecodeFullBarriers + stage); }
 };
 
 // An item: its sequence, rows and key tiles.
@@ -73,13 +77,21 @@ struct DecodeItem {
   }
 };
 
-// Position of a tile in the pipeline. `count` tiles of this block precede it.
+// Position of tile `count` of this block in the pipeline.
+// A stage has two full barriers, which its tiles use in turn. A team waits only for its own tiles, and TMA loads land
+// in any order. With one barrier per stage, a team could wait for a tile while the stage's previous tile, of another
+// team, is still being loaded. The wait would return early, because it compares only the parity of the phase. With two,
+// the barrier's previous tile is count - kDecodeFullBarriers. The team's own previous tile was issued after that one
+// was consumed.
 struct DecodeStage {
-  int stage;
-  std::uint32_t parity;
+  int full, stage;
+  std::uint32_t full_parity, empty_parity;
 
   __device__ __forceinline__ explicit DecodeStage(std::uint32_t count)
-      : stage(static_cast<int>(count % kDecodeStages)), parity(count / kDecodeStages & 1) {}
+      : full(static_cast<int>(count % kDecodeFullBarriers)),
+        stage(full % kDecodeStages),
+        full_parity(count / kDecodeFullBarriers & 1),
+        empty_parity(full < kDecodeStages) {}
 };
 
 // Prefetches the rows of Q to L1. The consumers load them later, because the producer is several stages ahead.
@@ -107,8 +119,8 @@ __device__ __forceinline__ void load_items(const DecodeArgs& args, const DecodeM
     if (count > 0) prefetch_q(args.params, item);  // the first item's Q is already being loaded
     for (int tile = item.begin; tile < item.end; ++tile, ++count) {
       const DecodeStage at(count);
-      memory.empty(at.stage).wait(at.parity ^ 1);
-      const Barrier full = memory.full(at.stage);
+      memory.empty(at.stage).wait(at.empty_parity);
+      const Barrier full = memory.full(at.full);
       const int row = static_cast<int>(item.sequence.k_begin) + tile * kKeys;
       full.arrive_expecting(2 * DecodeMemory<kD>::kTileBytes);
 #pragma unroll
@@ -303,8 +315,8 @@ __device__ __forceinline__ void finish_item(const DecodeArgs& args, const Decode
 template <class T, int kD>
 __device__ __forceinline__ void attend_items(const DecodeArgs& args, const DecodeMemory<kD>& memory) {
   constexpr int kKeys = kDecodeKeys<kD>;
-  constexpr int kTileWarps = kKeys / kDecodeWarpKeys;  // warps that share a tile
-  constexpr int kTeams = kDecodeWarps / kTileWarps;    // they take the block's tiles in turn
+  constexpr int kTileWarps = kDecodeTileWarps<kD>, kTeams = kDecodeTeams<kD>;
+  static_assert(kTeams + kDecodeStages <= kDecodeFullBarriers);  // see DecodeStage
   const int warp_in_tile = warp_index() % kTileWarps * kDecodeWarpKeys;
   const auto team = static_cast<std::uint32_t>(warp_index() / kTileWarps);
   std::uint32_t count = 0;
@@ -314,12 +326,13 @@ __device__ __forceinline__ void attend_items(const DecodeArgs& args, const Decod
     for (int tile = item.begin; tile < item.end; ++tile, ++count) {
       if (count % kTeams != team) continue;
       const DecodeStage at(count);
-      memory.full(at.stage).wait(at.parity);
+      memory.full(at.full).wait(at.full_parity);
       warp.add(item, memory.k(at.stage), memory.v(at.stage), tile * kKeys + warp_in_tile, warp_in_tile);
       warp_sync();
       if (lane_index() == 0) memory.empty(at.stage).arrive();
     }
-    finish_item(args, memory, item, warp);
+    // A second copy of the item: with the first, the loop would spill registers.
+    finish_item(args, memory, DecodeItem<kKeys>(args, index), warp);
   }
 }
 
@@ -329,10 +342,8 @@ __global__ void __launch_bounds__((kDecodeWarps + 1) * kWarpLanes, 1)
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   const DecodeMemory<kD> memory;
   if (threadIdx.x == 0) {
-    for (int stage = 0; stage < kDecodeStages; ++stage) {
-      memory.full(stage).begin(1);
-      memory.empty(stage).begin(kDecodeKeys<kD> / kDecodeWarpKeys);
-    }
+    for (int index = 0; index < kDecodeFullBarriers; ++index) memory.full(index).begin(1);
+    for (int stage = 0; stage < kDecodeStages; ++stage) memory.empty(stage).begin(kDecodeTileWarps<kD>);
     publish_barriers();
   }
   block_sync();
