@@ -14,6 +14,7 @@ Plan plan_reference(const Problem& problem);  // reference/reference.cpp
 namespace cuda {
 
 Plan plan_sm90_forward(const Problem& problem);        // cuda/sm90/forward/
+Plan plan_sm90_decode(const Problem& problem);         // cuda/sm90/decode/; called by plan_sm90_forward
 Plan plan_sm90_forward_fp32(const Problem& problem);   // cuda/sm90/forward_fp32/
 Plan plan_sm90_backward(const Problem& problem);       // cuda/sm90/backward/
 Plan plan_sm90_backward_fp32(const Problem& problem);  // cuda/sm90/backward_fp32/

@@ -120,9 +120,45 @@ TEST_F(ChooseOnCuda, HopperIsChosenForFp16AndBf16UnlessItRefuses) {
   EXPECT_EQ(refusal(capped), "");
   capped.pass = Pass::backward;
   expect(capped, "a softcap in the backward");
-  Problem decode = problem_of(128, DType::bf16, Pass::forward, kHopper);
-  decode.max_seqlen_q = decode.total_q = 1;
-  expect(decode, "flash2 is faster");
+  Problem few = problem_of(128, DType::bf16, Pass::forward, kHopper);
+  few.max_seqlen_q = few.total_q = 5;
+  expect(few, "20 rows per group of query heads; flash2 is faster");
+}
+
+// Up to 16 rows per group of query heads hopper runs its decode kernel, unless that refuses.
+TEST_F(ChooseOnCuda, HopperDecodes) {
+  static const std::int32_t first[2] = {};
+  static const float slopes[8] = {};
+  const auto decode = [](std::int64_t d, std::int64_t rows) {
+    Problem problem = problem_of(d, DType::bf16, Pass::forward, kHopper);
+    problem.max_seqlen_q = problem.total_q = rows;
+    return problem;
+  };
+  if (hopper_refusal(decode(128, 1)).find("sm_90a") != std::string::npos) {
+    GTEST_SKIP() << "this build has no machine code for sm_90a";
+  }
+  for (const std::int64_t d : {8, 64, 72, 128}) {
+    for (const std::int64_t rows : {1, 4}) {
+      Problem problem = decode(d, rows);
+      problem.first_keys = view_index(first, 2);
+      const Choice choice = choose(problem);
+      EXPECT_STREQ(choice.kernel->name, "hopper") << d;
+      const std::string words = fmt::format("decode, head dimension {},", d <= 64 ? 64 : 128);
+      EXPECT_NE(choice.plan.text(problem).find(words), std::string::npos) << choice.plan.text(problem);
+    }
+  }
+  const auto expect = [&](const Problem& problem, const char* words) {
+    EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
+    EXPECT_STREQ(choose(problem).kernel->name, "flash2");
+  };
+  expect(decode(136, 1), "it takes up to 128");
+  Problem capped = decode(128, 1), sloped = decode(128, 1), short_keys = decode(128, 1);
+  capped.softcap = 5;
+  expect(capped, "a softcap with few rows");
+  sloped.alibi_slopes = slopes;
+  expect(sloped, "ALiBi slopes with few rows");
+  short_keys.max_seqlen_k = 32;
+  expect(short_keys, "32 keys; it needs more than 32");
 }
 
 // Options that flash2 computes and hopper refuses, and those that only CPU kernels have.

@@ -163,6 +163,25 @@ std::vector<Family> families() {
     split.heads_q = 2, split.sq = 70;
     on_hopper("split", split, true);
   }
+  for (const std::int64_t d : {64, 128}) {
+    const auto decodes = [&](const char* name, const Case& c) {
+      Family family{fmt::format("hopper_decode_{}_{}", name, d), c, fmt::format("decode, head dimension {},", d)};
+      family.kernel = "hopper", family.forward_only = true;
+      all.push_back(family);
+    };
+    decodes("split", decode(bf16, d));
+    // Each block processes several items and fills every pipeline stage several times.
+    decodes("rings", case_from("h560/280 s1x330 d{} {} seed=34", d, name_of(bf16)));
+    Case full = case_from("b2 h16/1 s1x700 d{} {} window=500:0 align=bottom_right sinks seed=35", d, name_of(fp16));
+    decodes("sixteen_rows", full);
+    Case lengths = case_from("b3 h8/2 s3x400 d{} {} causal=bottom_right seed=36", d, name_of(bf16));
+    lengths.lengths = Lengths::both, lengths.lengths_q = {3, 0, 2}, lengths.lengths_k = {400, 130, 31};
+    lengths.first_keys = {137, 0, 5}, lengths.window = {150, -1};
+    decodes("lengths", lengths);
+    Case offsets = case_from("b3 h4/2 s2x300 d{}/{} {} seed=37", d - 8, d - 16, name_of(fp16));
+    offsets.lengths = Lengths::packed, offsets.lengths_q = {2, 0, 1}, offsets.lengths_k = {300, 31, 128};
+    decodes("packed", offsets);
+  }
   // Head dimensions that the backward pads more than the forward does.
   const std::pair<std::int64_t, std::int64_t> forward_dims[] = {{96, 96}, {192, 128}, {192, 192}};
   for (const auto& [d, dv] : forward_dims) {

@@ -2,6 +2,7 @@
 #include "attention/cuda/sm90/backward/config.h"
 #include "attention/cuda/sm90/backward/tile_count.h"
 #include "attention/cuda/sm90/backward_fp32/config.h"
+#include "attention/cuda/sm90/decode/config.h"
 #include "attention/cuda/sm90/device/tile_scheduler.h"
 #include "attention/cuda/sm90/forward/config.h"
 #include "attention/cuda/sm90/forward/scheduler.h"
@@ -306,6 +307,29 @@ TEST(HopperConfig, SwizzleGroupsAreLargeAndOfSimilarSize) {
     EXPECT_LE(l2_swizzle, 100);
     EXPECT_GE(l2_swizzle, std::min<std::int64_t>(heads, 50));
     EXPECT_GE(2 * last, l2_swizzle) << heads;
+  }
+}
+
+int decode_splits(std::int64_t units, std::int64_t max_seqlen_k) {
+  return decode_config({.d = 128, .dv = 128, .units = units, .max_seqlen_k = max_seqlen_k, .multiprocessors = 132})
+      .splits;
+}
+
+TEST(HopperConfig, DecodeSplitsKeysOnlyToUseEveryMultiprocessor) {
+  for (const int d : {64, 128}) EXPECT_LE(decode_shared_bytes(d), kSharedBytes) << d;
+  EXPECT_EQ(decode_splits(128, 8192), 1);
+  EXPECT_EQ(decode_splits(2048, 2048), 1);
+  EXPECT_EQ(decode_splits(64, 16384), 2);
+  EXPECT_EQ(decode_splits(8, 131072), 16);
+  EXPECT_GT(decode_splits(140, 8192), 1) << "the second wave would have eight blocks";
+  EXPECT_EQ(decode_splits(1, 33), 1);
+  EXPECT_EQ(decode_config({.d = 64, .dv = 72}).d, 128);
+  for (const std::int64_t units : {1, 3, 8, 100, 1000}) {
+    for (const std::int64_t keys : {33, 500, 5000, 1'000'000}) {
+      const int splits = decode_splits(units, keys);
+      EXPECT_LE(splits, kMostSplits);
+      EXPECT_LE(splits, ceil_div(keys, 64)) << "a split without keys";
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "attention/cuda/sm90/backward_fp32/config.h"
+#include "attention/cuda/sm90/decode/config.h"
 #include "attention/cuda/sm90/forward_fp32/config.h"
 
 namespace strobe::cuda::sm90 {
@@ -54,6 +55,14 @@ void print_forward_fp32() {
   }
 }
 
+void print_decode() {
+  List list("decode");
+  for (const int d : {64, kMostDecodeDim}) {
+    list.add(R"({"d": %d, "warps": %d, "tile_warps": %d, "stages": %d, "full_barriers": %d})", d, kDecodeWarps,
+             decode_tile_warps(d), kDecodeStages, kDecodeFullBarriers);
+  }
+}
+
 void print_backward() {
   List list("backward");
   const auto add = [&](int d, Share share) {
@@ -88,6 +97,7 @@ int main() {
   using namespace strobe::cuda::sm90;
   print_forward();
   print_forward_fp32();
+  print_decode();
   print_backward();
   print_backward_fp32();
   std::printf("}\n");

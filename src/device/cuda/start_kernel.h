@@ -37,6 +37,14 @@ __device__ __forceinline__ void await_kernel_before() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+
+// Executes griddepcontrol.launch_dependents. Once every block has called this or exited, the blocks of a next kernel
+// with in_kernel may start while this kernel runs. They still wait for its end.
+__device__ __forceinline__ void allow_next_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 #endif
 
 }  // namespace strobe::cuda

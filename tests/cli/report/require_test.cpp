@@ -124,7 +124,7 @@ TEST(Require, HopperOptionsCountsMissedLimits) {
       all.push_back({"hopper", text, both(plain)});
       add(text + std::string(" dropout=0.1"), "torch-flash", dropping);
     }
-    all.push_back({"flash2", "b16 h32/8 s1x8192 d128 bf16", {{"forward", decode}}});
+    all.push_back({"hopper", "b16 h32/8 s1x8192 d128 bf16", {{"forward", decode}}});
     all.push_back({"torch-cudnn", "b16 h32/8 s1x8192 d128 bf16", {{"forward", 0.14}}});
     return all;
   };

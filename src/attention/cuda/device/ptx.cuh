@@ -79,6 +79,10 @@ __device__ __forceinline__ void store_shared(std::uint32_t address, const std::u
                : "memory");
 }
 
+__device__ __forceinline__ void store_shared_pair(std::uint32_t address, float x, float y) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(x), "f"(y) : "memory");
+}
+
 __device__ __forceinline__ std::uint32_t load_shared(std::uint32_t address) {
   std::uint32_t value;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");

@@ -18,7 +18,6 @@ namespace {
 constexpr std::int64_t kMostSize = std::int64_t{1} << 31;         // elements per dimension: box coordinates are int32
 constexpr std::int64_t kMostStrideBytes = std::int64_t{1} << 40;  // between elements of a dimension
 constexpr int kHopper = 90;
-constexpr std::int64_t kFewRows = 64;  // up to here flash2 packs a group's heads into one tile and splits the keys
 
 #ifdef STROBE_SM90A
 constexpr bool kBuiltIn = true;
@@ -56,7 +55,7 @@ const char* option_refused(const Problem& problem, const char* dropout, ScoreTer
   return nullptr;
 }
 
-std::string problem_refusal(const Problem& problem, const char* option, std::int64_t most_dim) {
+std::string problem_refusal(const Problem& problem, const char* option, std::int64_t most_dim, std::int64_t few_rows) {
   if (std::string reason = common_refusal(problem); !reason.empty()) return reason;
   if (!kBuiltIn) return "this build has no machine code for sm_90a";
   if (problem.gpu.compute_capability != kHopper) {
@@ -69,9 +68,9 @@ std::string problem_refusal(const Problem& problem, const char* option, std::int
                        name_of(problem.dtype));
   }
   if (has_few_keys(problem)) return fmt::format("{} keys; it needs more than {}", problem.max_seqlen_k, kFewKeys);
-  if (problem.max_seqlen_q * problem.group <= kFewRows) {
+  if (problem.max_seqlen_q * problem.group <= few_rows) {
     return fmt::format("{} rows per group of query heads; flash2 is faster for up to {}",
-                       problem.max_seqlen_q * problem.group, kFewRows);
+                       problem.max_seqlen_q * problem.group, few_rows);
   }
   return {};
 }

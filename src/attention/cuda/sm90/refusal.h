@@ -28,10 +28,14 @@ const char* drops_with_alibi(const Problem& problem);
 
 // Each *_refusal() function returns an empty string if it finds no reason to refuse.
 
-// Refuses a problem that no Hopper kernel supports, that uses `option`, whose head dimensions exceed most_dim, or whose
-// keys or rows are so few that flash2 is more exact or faster. option: name of a feature of the problem that the kernel
-// does not support, or null.
-std::string problem_refusal(const Problem& problem, const char* option, std::int64_t most_dim);
+// Up to this number of rows per group of query heads flash2 packs the heads into one tile and splits the keys.
+inline constexpr std::int64_t kFewRows = 64;
+
+// Refuses a problem that no Hopper kernel supports, that uses `option`, whose head dimensions exceed most_dim, whose
+// keys are so few that flash2 is more exact, or whose rows are at most few_rows. option: name of a feature of the
+// problem that the kernel does not support, or null.
+std::string problem_refusal(const Problem& problem, const char* option, std::int64_t most_dim,
+                            std::int64_t few_rows = kFewRows);
 
 // Refuses a tensor that TMA cannot read. name: name of the tensor in the text.
 std::string map_refusal(const char* name, const ConstView& view);

@@ -121,6 +121,23 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& ma
       : "memory");
 }
 
+// The same with an L2 cache policy.
+__device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& map, int column, int row, int head,
+                                         int batch, Barrier barrier, std::uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, "
+      "%5, %6}], [%2], %7;" ::"r"(to),
+      "l"(&map), "r"(barrier.address), "r"(column), "r"(row), "r"(head), "r"(batch), "l"(policy)
+      : "memory");
+}
+
+// L2 cache policy for data that is read once.
+__device__ __forceinline__ std::uint64_t evict_first_policy() {
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
 // TMA bulk copy of contiguous bytes (a multiple of 16) to shared memory; signals `barrier` (complete_tx).
 __device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, std::uint32_t bytes, Barrier barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "attention/cuda/problem.h"
+#include "attention/cuda/sm90/decode/config.h"
 #include "attention/cuda/sm90/forward/scheduler.h"
 #include "attention/cuda/sm90/refusal.h"
 #include "attention/cuda/sm90/tensor_map.h"
@@ -157,6 +158,7 @@ struct ForwardPlan : ForwardLaunch {
 }  // namespace sm90
 
 Plan plan_sm90_forward(const Problem& problem) {
+  if (problem.max_seqlen_q * problem.group <= sm90::kDecodeRows) return plan_sm90_decode(problem);
   if (std::string reason = sm90::forward_refusal(problem); !reason.empty()) return Plan(std::move(reason));
   const sm90::ForwardFacts facts{.d = static_cast<int>(problem.d),
                                  .dv = static_cast<int>(problem.dv),
