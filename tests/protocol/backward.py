@@ -13,14 +13,15 @@ class Sums:
 
 
 def backward(world, items, shape, counter=None, add_counts=None, name="", clears=False, one_warp=False, sums=None,
-             early=False):
+             early=False, bias=None):
     """One thread block. items: the work items, [(keys written, [row tiles])]. shape: as printed by shapes.cpp. counter:
     [next item], shared by several blocks. add_counts: additions to dQ so far, per row tile, for `deterministic`
     (ordered accumulation). sums: if given, the blocks also round dQ; each row tile is one more item. With share "keys",
-    a reducer warp adds dQ from shared memory, and the loader posts the next row tile.
+    a reducer warp adds dQ from shared memory, and the loader posts the next row tile. bias: None, "sound" or "unwaited":
+    the loader also loads the bias of each tile, in two stages.
     Bugs that must be found: one_warp: one warp of a warpgroup releases the work item for all four. early: with share
     "tiles", K's stage is released before dK is read from it; with "keys", the reducer releases dQ's buffer before it
-    has read it."""
+    has read it. bias "unwaited": consumers read the bias without waiting for it."""
     share, consumers, stages, readers, bulk = (shape[key] for key in ("share", "consumers", "stages", "readers", "bulk"))
     alternates = share == "tiles"
     bars = {}
@@ -42,12 +43,15 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
             bars["dq", "free", i] = Barrier(f"{name}dq_free[{i}]", 1)
             bars["note", "full", i] = Barrier(f"{name}note_full[{i}]", 1)
             bars["note", "free", i] = Barrier(f"{name}note_free[{i}]", 1)
+    for stage in range(2):
+        bars["bias", "full", stage] = Barrier(f"{name}bias_full[{stage}]", 1)
+        bars["bias", "free", stage] = Barrier(f"{name}bias_free[{stage}]", consumers * 4)
     counter = counter if counter is not None else [0]
     last = len(items) + (len(sums.additions) if sums else 0)
     data = lambda *place: (name, *place)
 
     def loader():
-        at, work_at, keys = {"q": Ring(stages), "d_o": Ring(stages)}, Ring(2), 0
+        at, work_at, keys = {"q": Ring(stages), "d_o": Ring(stages), "bias": Ring(2)}, Ring(2), 0
         note_at = Ring(2)
 
         def load(what, tag):
@@ -93,6 +97,8 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
                 yield from load("d_o", (item, tile))
                 if i == 0:
                     load_keys("v", item)
+                if bias:
+                    yield from load("bias", (item, tile))
 
     def reducer():
         note_at, reads = Ring(2), 0
@@ -128,6 +134,7 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
                 sums.done += 1
 
     def warp_of(group, warp):
+        bias_at = Ring(2)
         work_at, at, keys, turn, number, rounds, handed = Ring(2), Ring(stages), 0, 0, 0, None, 0
         elected = warp == 0
         leads = warp == 0 and (alternates or group == 0)
@@ -204,6 +211,13 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
                     gradients = start({**d_o, data("v"): item})
                     at.move()
                     yield scores
+                    if bias:
+                        if bias == "sound":
+                            yield world.wait(bars["bias", "full", bias_at.stage], bias_at.round + 1)
+                        yield world.pause()
+                        world.expect(me, data("bias", bias_at.stage), (item, tile))
+                        bars["bias", "free", bias_at.stage].arrive()
+                        bias_at.move()
                     dv = start(d_o)
                     yield gradients
                     world.data[data("exchange", turn, group, warp)] = (item, tile)
@@ -273,7 +287,7 @@ def dq_add_index(items, item, tile):
     return sum(tile in rows for _, rows in items[:item])
 
 
-def try_backward(seed, shape, deterministic, lockstep, one_warp=False, rounds=None, early=False):
+def try_backward(seed, shape, deterministic, lockstep, one_warp=False, rounds=None, early=False, bias=None):
     rng = random.Random(seed)
     world = World(rng, lockstep)
     most = rng.randint(1, 9 if shape["share"] == "tiles" else 4)
@@ -285,5 +299,6 @@ def try_backward(seed, shape, deterministic, lockstep, one_warp=False, rounds=No
     counter, add_counts = [0], [0] * most if deterministic else None
     sums = Sums(most, rounds) if rounds else None
     for block in range(rng.choice([1, 2, 3]) if deterministic or sums else 1):
-        backward(world, items, shape, counter, add_counts, f"b{block} ", rng.random() < 0.3, one_warp, sums, early)
+        backward(world, items, shape, counter, add_counts, f"b{block} ", rng.random() < 0.3, one_warp, sums, early,
+                 bias)
     world.run(2000000)
