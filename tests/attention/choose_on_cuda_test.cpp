@@ -118,8 +118,6 @@ TEST_F(ChooseOnCuda, HopperIsChosenForFp16AndBf16UnlessItRefuses) {
   Problem capped = problem_of(128, DType::bf16, Pass::forward, kHopper);
   capped.softcap = 5;
   EXPECT_EQ(refusal(capped), "");
-  capped.pass = Pass::backward;
-  expect(capped, "a softcap in the backward");
   Problem few = problem_of(128, DType::bf16, Pass::forward, kHopper);
   few.max_seqlen_q = few.total_q = 5;
   expect(few, "20 rows per group of query heads; flash2 is faster");
@@ -251,27 +249,77 @@ TEST_F(ChooseOnCuda, HopperSupportsAlibi) {
   }
 }
 
-TEST_F(ChooseOnCuda, HopperSupportsABiasForwardUpToHeadDimension128) {
-  const auto with_bias = [](std::int64_t d, DType bias_dtype, Pass pass, std::int64_t row) {
+TEST_F(ChooseOnCuda, HopperSupportsASoftcapAndSinks) {
+  static const float sinks[8] = {};
+  static float dsinks[8] = {};
+  const auto capped = [](std::int64_t d, Pass pass) {
     Problem problem = problem_of(d, DType::bf16, pass, kHopper);
-    problem.has_bias = true;
-    problem.bias = view_bhsd<const void>(nullptr, bias_dtype, {2, 8, 1000, row});
-    problem.bias.shape[3] = 1000;
+    problem.softcap = 5;
+    problem.sinks = sinks;
+    if (pass == Pass::backward) problem.dsinks = dsinks, problem.wants_dsinks = true;
     return problem;
   };
   const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
   if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
-  for (std::int64_t d = 8; d <= 128; d += 8) {
-    EXPECT_STREQ(choose(with_bias(d, DType::bf16, Pass::forward, 1000)).kernel->name, "hopper") << d;
+  for (std::int64_t d = 8; d <= 256; d += 8) {
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      EXPECT_STREQ(choose(capped(d, pass)).kernel->name, "hopper") << d;
+    }
   }
   const auto expect = [&](const Problem& problem, const char* words) {
     EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
     EXPECT_STREQ(choose(problem).kernel->name, "flash2");
   };
-  expect(with_bias(136, DType::bf16, Pass::forward, 1000), "a bias with head dimensions above 128");
-  expect(with_bias(64, DType::fp32, Pass::forward, 1000), "a bias in fp32");
-  expect(with_bias(64, DType::bf16, Pass::forward, 1004), "16-byte aligned");
-  expect(with_bias(64, DType::bf16, Pass::backward, 1000), "a bias");
+  Problem dropping = capped(64, Pass::backward), sloped = dropping, biased = dropping;
+  dropping.dropout.p = 0.2f;
+  expect(dropping, "a softcap with dropout");
+  sloped.alibi_slopes = sinks;
+  expect(sloped, "a softcap with ALiBi");
+  biased.has_bias = true;
+  biased.bias = view_bhsd<const void>(nullptr, DType::bf16, {2, 8, 1000, 1000});
+  expect(biased, "a softcap with a bias");
+  biased.pass = Pass::forward;
+  EXPECT_STREQ(choose(biased).kernel->name, "hopper");
+}
+
+TEST_F(ChooseOnCuda, HopperSupportsABiasUpToHeadDimension128) {
+  const auto with_bias = [](std::int64_t d, DType bias_dtype, Pass pass, std::int64_t row) {
+    Problem problem = problem_of(d, DType::bf16, pass, kHopper);
+    problem.has_bias = true;
+    problem.bias = view_bhsd<const void>(nullptr, bias_dtype, {2, 8, 1000, row});
+    problem.bias.shape[3] = 1000;
+    if (pass == Pass::backward) {
+      problem.dbias = view_bhsd<void>(nullptr, DType::fp32, {2, 8, 1000, 1000});
+      problem.wants_dbias = true;
+    }
+    return problem;
+  };
+  const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
+  if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
+  for (std::int64_t d = 8; d <= 128; d += 8) {
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      EXPECT_STREQ(choose(with_bias(d, DType::bf16, pass, 1000)).kernel->name, "hopper") << d;
+    }
+  }
+  const auto expect = [&](const Problem& problem, const char* words) {
+    EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
+    EXPECT_STREQ(choose(problem).kernel->name, "flash2");
+  };
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    expect(with_bias(136, DType::bf16, pass, 1000), "a bias with head dimensions above 128");
+    expect(with_bias(64, DType::fp32, pass, 1000), "a bias in fp32");
+    expect(with_bias(64, DType::bf16, pass, 1004), "16-byte aligned");
+  }
+  Problem shared = with_bias(64, DType::bf16, Pass::backward, 1000);
+  shared.bias.stride[0] = shared.dbias.stride[0] = 0;
+  expect(shared, "a bias that sequences or heads share, with `deterministic`");
+  shared.deterministic = false;
+  EXPECT_STREQ(choose(shared).kernel->name, "hopper");
+  Problem flipped = shared;
+  flipped.bias.stride[1] = -flipped.bias.stride[1];
+  expect(flipped, "a bias with negative strides");
+  shared.bias.stride[2] = 0;
+  expect(shared, "a bias that all rows share");
   const float slopes[8] = {};
   Problem both = with_bias(64, DType::bf16, Pass::forward, 1000);
   both.alibi_slopes = slopes;

@@ -213,7 +213,7 @@ std::vector<Family> families() {
   Case capped = plain(fp16, 128);
   capped.softcap = 5, capped.sinks = true;
   Family options{"hopper_softcap_sinks", capped};
-  options.kernel = "hopper", options.forward_only = true;
+  options.kernel = "hopper";
   all.push_back(options);
   for (const std::int64_t d : {64, 128, 256}) {
     Case plain = case_from("h280/2 s8x400 d{} {} seed=29", d, name_of(bf16));
@@ -223,13 +223,15 @@ std::vector<Family> families() {
       family.kernel = "hopper", family.forward_only = forward_only, family.deterministic = d == 128;
       all.push_back(family);
     };
-    Case dropped = plain, sloped = plain, biased = plain;
-    dropped.dropout = 0.2f;
+    Case dropped = plain, sloped = plain, capped = plain, biased = plain;
+    dropped.dropout = 0.2f, dropped.sinks = true;
     sloped.alibi = true;
+    capped.softcap = 5;
     biased.bias = true, biased.bias_shape = {true, true, true}, biased.bias_dtype = bf16;
     with_option("dropout", dropped, false);
     with_option("alibi", sloped, false);
-    if (d != 256) with_option("bias", biased, true);
+    with_option("softcap", capped, false);
+    if (d != 256) with_option("bias", biased, false);
   }
   for (const std::int64_t d : {64, 128}) {
     const auto in_fp32 = [&](const char* name, const Case& c, bool is_spread = false) {

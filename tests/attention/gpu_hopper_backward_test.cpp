@@ -141,7 +141,7 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
   });
 }
 
-enum class Option { dropout, alibi };
+enum class Option { dropout, alibi, softcap, sinks, bias, shared_bias };
 
 // Cases with the option by name.
 std::vector<std::pair<std::string, Case>> cases_with(Option option, std::int64_t d) {
@@ -153,6 +153,18 @@ std::vector<std::pair<std::string, Case>> cases_with(Option option, std::int64_t
       if (c.alignment == Alignment::unset) c.alignment = d == 64 ? Alignment::top_left : Alignment::bottom_right;
       continue;
     }
+    if (option == Option::softcap || option == Option::sinks) {
+      c.softcap = option == Option::softcap ? 5 : 0;
+      c.sinks = true;
+      continue;
+    }
+    if (option == Option::bias || option == Option::shared_bias) {
+      while (c.sk % 8 != 0) ++c.sk;  // bias rows are multiples of 16 bytes
+      c.bias = true, c.bias_dtype = c.dtype, c.bias_shape = {option == Option::bias, option == Option::bias, true};
+      if (name == "causal") c.bias_values = BiasValues::lowest;
+      if (name == "packed") c.bias_values = BiasValues::rows_minus_inf;
+      continue;
+    }
     c.dropout = p;
     p = p < 0.5f ? p + 0.2f : 0.1f;
   }
@@ -160,8 +172,9 @@ std::vector<std::pair<std::string, Case>> cases_with(Option option, std::int64_t
   return cases;
 }
 
-bool chooses_hopper(GpuCase& on_gpu) {
-  for (const Verdict& verdict : explain(on_gpu.attention(), Pass::backward, {.device = Device::cuda})) {
+bool chooses_hopper(GpuCase& on_gpu, bool deterministic = true) {
+  const Execution execution{.device = Device::cuda, .deterministic = deterministic};
+  for (const Verdict& verdict : explain(on_gpu.attention(), Pass::backward, execution)) {
     if (verdict.kernel == "hopper") return verdict.chosen;
   }
   return false;
@@ -170,13 +183,18 @@ bool chooses_hopper(GpuCase& on_gpu) {
 void expect_gradients_with(Option option) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {
+    const bool biased = option == Option::bias || option == Option::shared_bias;
+    if (biased && d > cuda::sm90::kBiasBackwardDim) continue;
     for (const auto& [name, c] : cases_with(option, d)) {
       const Data data(c);
       GpuCase on_gpu(data, lane);
       const std::string refusal = on_gpu.refusal("hopper", Pass::backward);
       if (needs_hopper(refusal)) GTEST_SKIP() << refusal;
-      ASSERT_EQ(refusal, "") << describe(c);
-      EXPECT_TRUE(chooses_hopper(on_gpu)) << describe(c);
+      // hopper refuses a shared bias with `deterministic`
+      if (option != Option::shared_bias) {
+        ASSERT_EQ(refusal, "") << describe(c);
+      }
+      EXPECT_TRUE(chooses_hopper(on_gpu, option != Option::shared_bias)) << describe(c);
       const Results reference = oracle(data, 16);
       for (const bool deterministic : {true, false}) {
         const Outcome outcome = on_gpu.run({.kernel = "", .deterministic = deterministic});
@@ -191,6 +209,14 @@ void expect_gradients_with(Option option) {
 TEST_F(GpuHopperBackward, Dropout) { expect_gradients_with(Option::dropout); }
 
 TEST_F(GpuHopperBackward, Alibi) { expect_gradients_with(Option::alibi); }
+
+TEST_F(GpuHopperBackward, Softcap) { expect_gradients_with(Option::softcap); }
+
+TEST_F(GpuHopperBackward, Sinks) { expect_gradients_with(Option::sinks); }
+
+TEST_F(GpuHopperBackward, Bias) { expect_gradients_with(Option::bias); }
+
+TEST_F(GpuHopperBackward, SharedBias) { expect_gradients_with(Option::shared_bias); }
 
 TEST_F(GpuHopperBackward, DropoutRepeatsBitByBit) {
   const auto repeats = static_cast<int>(number_from("STROBE_TEST_REPEATS", 250));

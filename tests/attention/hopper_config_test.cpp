@@ -236,6 +236,18 @@ TEST(HopperConfig, TheBackwardWithOptionsNeverAlternatesTiles) {
   }
 }
 
+TEST(HopperConfig, TheBackwardWithABiasPadsTo128) {
+  for (const int d : {8, 64, 128}) {
+    BackwardFacts facts{.d = d, .heads = 1000, .max_seqlen_k = 4096, .multiprocessors = 132};
+    facts.options = facts.bias = true;
+    const BackwardConfig config = backward_config(facts);
+    EXPECT_EQ(config.d, 128);
+    EXPECT_EQ(config.shape, backward_shape(128, Share::keys));
+    EXPECT_EQ(config.shared_bytes, backward_shared_bytes(128, config.shape) + bias_shared_bytes(config.shape));
+    EXPECT_LE(config.shared_bytes, 227u << 10);
+  }
+}
+
 TEST(HopperConfig, TheBackwardAbove128UsesPairsOfBlocks) {
   const BackwardConfig pairs = backward_config({192, 8, 4096, 132, false});
   EXPECT_EQ(pairs.d, 256);

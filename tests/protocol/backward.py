@@ -13,7 +13,7 @@ class Sums:
 
 
 def backward(world, items, shape, counter=None, add_counts=None, name="", clears=False, one_warp=False, sums=None,
-             early=False):
+             early=False, bias=None):
     """One thread block. With share "keys", a reducer warp adds dQ from shared memory, and the loader sends it a message
     (note) with the next row tile.
     items: the work items, [(True if dK and dV are written, [row tiles])].
@@ -24,7 +24,9 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
     Bugs that must be found:
     one_warp: one warp of a warpgroup releases the work item for all four.
     early: with share "tiles", K's stage is released before dK is read from that stage. With "keys", the reducer
-    releases dQ's buffer before the reducer has read the buffer."""
+    releases dQ's buffer before the reducer has read the buffer.
+    bias: None, "sound" or "unwaited": the loader also loads the bias of each tile, in two stages. "unwaited" is a bug:
+    consumers read the bias without waiting for it."""
     share, consumers, stages, readers, bulk = (shape[key] for key in ("share", "consumers", "stages", "readers", "bulk"))
     alternates = share == "tiles"
     bars = {}
@@ -46,12 +48,15 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
             bars["dq", "free", i] = Barrier(f"{name}dq_free[{i}]", 1)
             bars["note", "full", i] = Barrier(f"{name}note_full[{i}]", 1)
             bars["note", "free", i] = Barrier(f"{name}note_free[{i}]", 1)
+    for stage in range(2):
+        bars["bias", "full", stage] = Barrier(f"{name}bias_full[{stage}]", 1)
+        bars["bias", "free", stage] = Barrier(f"{name}bias_free[{stage}]", consumers * 4)
     counter = counter if counter is not None else [0]
     last = len(items) + (len(sums.additions) if sums else 0)
     data = lambda *place: (name, *place)
 
     def loader():
-        at, work_at, keys = {"q": Ring(stages), "d_o": Ring(stages)}, Ring(2), 0
+        at, work_at, keys = {"q": Ring(stages), "d_o": Ring(stages), "bias": Ring(2)}, Ring(2), 0
         note_at = Ring(2)
 
         def load(what, tag):
@@ -97,6 +102,8 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
                 yield from load("d_o", (item, tile))
                 if i == 0:
                     load_keys("v", item)
+                if bias:
+                    yield from load("bias", (item, tile))
 
     def reducer():
         note_at, reads = Ring(2), 0
@@ -132,6 +139,7 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
                 sums.done += 1
 
     def warp_of(group, warp):
+        bias_at = Ring(2)
         work_at, at, keys, turn, number, rounds, handed = Ring(2), Ring(stages), 0, 0, 0, None, 0
         elected = warp == 0
         leads = warp == 0 and (alternates or group == 0)
@@ -208,6 +216,13 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
                     gradients = start({**d_o, data("v"): item})
                     at.move()
                     yield scores
+                    if bias:
+                        if bias == "sound":
+                            yield world.wait(bars["bias", "full", bias_at.stage], bias_at.round + 1)
+                        yield world.pause()
+                        world.expect(me, data("bias", bias_at.stage), (item, tile))
+                        bars["bias", "free", bias_at.stage].arrive()
+                        bias_at.move()
                     dv = start(d_o)
                     yield gradients
                     world.data[data("exchange", turn, group, warp)] = (item, tile)
@@ -277,7 +292,7 @@ def dq_add_index(items, item, tile):
     return sum(tile in rows for _, rows in items[:item])
 
 
-def try_backward(seed, shape, deterministic, lockstep, one_warp=False, rounds=None, early=False):
+def try_backward(seed, shape, deterministic, lockstep, one_warp=False, rounds=None, early=False, bias=None):
     rng = random.Random(seed)
     world = World(rng, lockstep)
     most = rng.randint(1, 9 if shape["share"] == "tiles" else 4)
@@ -289,5 +304,6 @@ def try_backward(seed, shape, deterministic, lockstep, one_warp=False, rounds=No
     counter, add_counts = [0], [0] * most if deterministic else None
     sums = Sums(most, rounds) if rounds else None
     for block in range(rng.choice([1, 2, 3]) if deterministic or sums else 1):
-        backward(world, items, shape, counter, add_counts, f"b{block} ", rng.random() < 0.3, one_warp, sums, early)
+        backward(world, items, shape, counter, add_counts, f"b{block} ", rng.random() < 0.3, one_warp, sums, early,
+                 bias)
     world.run(2000000)

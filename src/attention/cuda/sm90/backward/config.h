@@ -71,6 +71,9 @@ constexpr int score_places(const BackwardShape& shape) {
   return shape.share == Share::keys ? 2 : shape.share == Share::tiles ? 4 : 6;
 }
 
+// Stages of the bias tile, [rows][keys].
+inline constexpr int kBiasStages = 2;
+
 // True if the consumers write dQ of a row tile to shared memory. One thread of the producer warpgroup then adds it to
 // global memory by bulk reduction. Otherwise the consumers add dQ by vector reductions: shared memory is full, or each
 // warpgroup has its own row tiles.
@@ -78,8 +81,14 @@ constexpr bool reduces_in_bulk(const BackwardShape& shape) { return shape.share 
 
 inline constexpr int kBackwardBarrierBytes = 256, kPairBarrierBytes = 512;
 
+// Shared memory that the kernels with a bias need in addition: stages of the bias and their barriers.
+inline constexpr int kBiasBarrierBytes = 32;
+constexpr std::size_t bias_shared_bytes(const BackwardShape& shape) {
+  return static_cast<std::size_t>(kBiasStages * 2 * shape.rows * shape.keys + kBiasBarrierBytes);
+}
+
 // Shared memory: K, V, half of the other block's K (Share::columns), the stages of Q, those of dO, buffers of P and dS,
-// dQ in fp32, LSE and delta of the stages' rows, barriers.
+// dQ in fp32, bias, LSE and delta of the stages' rows, barriers.
 constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape) {
   const int stages = stages_of(shape);
   const bool pairs = shape.share == Share::columns;
@@ -88,6 +97,10 @@ constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape) {
                                   (reduces_in_bulk(shape) ? 4 * shape.rows * d : 0) + stages * 8 * shape.rows +
                                   (pairs ? kPairBarrierBytes : kBackwardBarrierBytes));
 }
+
+// Padded head dimension of the kernel with a bias. At 64 its row tiles of 128 rows need too many registers, and above
+// 128 shared memory has no space for the bias.
+inline constexpr int kBiasBackwardDim = 128;
 
 struct BackwardConfig {
   int d = 0;  // padded; the same for Q, K and V
@@ -102,7 +115,8 @@ struct BackwardFacts {
   int multiprocessors = 1;
   bool uneven = false;         // rows may see different numbers of keys, because of a mask or of lengths
   bool deterministic = false;  // dQ is accumulated in a fixed order
-  bool options = false;        // has dropout or ALiBi; their kernels exist for Share::keys and Share::columns only
+  bool options = false;        // has score options; their kernels exist for Share::keys and Share::columns only
+  bool bias = false;           // one of the options is a bias; head dimensions up to kBiasBackwardDim
 };
 
 // True if there are so few tiles of 64 keys that the longest loop over row tiles determines the time. Share::tiles
@@ -115,13 +129,14 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
   BackwardConfig config;
   for (const int dim : kBackwardDims) {
     config.d = dim;
-    if (facts.d <= dim) break;
+    if (facts.d <= dim && !(facts.bias && dim < kBiasBackwardDim)) break;
   }
   // With ordered accumulation a key tile waits for the previous one, so fewer and larger tiles are faster.
   const bool alternates = leaves_card_empty(facts) && !facts.deterministic && !facts.options;
   const Share share = config.d > 128 ? Share::columns : alternates ? Share::tiles : Share::keys;
   config.shape = backward_shape(config.d, share);
   config.shared_bytes = backward_shared_bytes(config.d, config.shape);
+  if (facts.bias) config.shared_bytes += bias_shared_bytes(config.shape);
   return config;
 }
 

@@ -13,6 +13,7 @@
 #include "attention/cuda/sm90/backward/reduce.cuh"
 #include "attention/cuda/sm90/backward/rows.cuh"
 #include "attention/cuda/sm90/backward/scores.cuh"
+#include "attention/cuda/sm90/backward/softcap.cuh"
 #include "attention/cuda/sm90/device/alibi.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
@@ -22,7 +23,7 @@ namespace strobe::cuda::sm90 {
 // One of the two consumer warpgroups.
 template <class T, int kD, BackwardShape kShape, class Args>
 struct BackwardConsumer {
-  using Memory = BackwardMemory<kD, kShape>;
+  using Memory = BackwardMemory<kD, kShape, HasBias<Args>>;
   using Dq = DqFragment<kD>;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
   static constexpr bool kAlternates = kShape.share == Share::tiles;
@@ -32,7 +33,9 @@ struct BackwardConsumer {
   using Work = BackwardWork<kRows, kKeys>;
   // True if registers cannot hold S, dP and rounded P at the same time. P is then rounded, and the dV matmul issued,
   // after dS.
-  static constexpr bool kRoundsLate = kScoreRows > 64;
+  static constexpr bool kRoundsLate = kScoreRows > 64 && !kCaps<Args>;
+  // True if registers cannot hold dP while the softcap is applied.
+  static constexpr bool kStartsDpLate = kScoreRows > 64 && kCaps<Args>;
   // True if the consumers order the additions to dQ (`deterministic`), because there is no reducer.
   static constexpr bool kOrders = !Memory::kReducesInBulk;
 
@@ -44,6 +47,7 @@ struct BackwardConsumer {
   const bool elected = thread == 0;  // this thread arrives at barriers for its warpgroup
   PipelineState<2> work_at{};
   PipelineState<kStages> at{};  // stage of Q and of dO
+  PipelineState<kBiasStages> bias_at{};
   std::uint32_t keys_parity = 0;
   int buffer = kAlternates ? 2 * consumer : 0;  // index of the dS buffer
 
@@ -178,32 +182,55 @@ struct BackwardConsumer {
       wgmma_wait<1>(dk, gradients);  // dK of the previous row tile
       if (before >= 0) memory.q_free(before).arrive();
       before = stage;
-      memory.d_o_full(stage).wait(at.parity);
-      wgmma_begin();
-      mma_nt<T, kScoreRows, kD, kKeys, kRows>(d, memory.v() + own_keys, memory.d_o(stage), false);
-      wgmma_commit();
+      const auto start_dp = [&, parity = at.parity] {
+        memory.d_o_full(stage).wait(parity);
+        wgmma_begin();
+        mma_nt<T, kScoreRows, kD, kKeys, kRows>(d, memory.v() + own_keys, memory.d_o(stage), false);
+        wgmma_commit();
+      };
+      if constexpr (!kStartsDpLate) start_dp();
       at.move();
 
       Dropout<Args, kScoreRows> kept;  // drawn while the matmuls run
       kept.draw(args, work.b, head, first_row, work.first_key + score_key);
       const int first_key = work.first_key + score_key, key = first_key + thread / 32 * 16 + lane_index() / 4;
       const auto alibi = alibi_of(args, head, kLog2E, first_row + sequence.offset + lane_index() % 4 * 2 - key);
-      wgmma_wait<1>(s);
-      weigh<kScoreRows>(s, memory.lse(stage), factor, alibi);
+      wgmma_wait<kStartsDpLate ? 0 : 1>(s);
+      std::uint32_t probabilities[kScoreRows / 4], capped[kCaps<Args> ? kScoreRows / 4 : 1];
+      if constexpr (kCaps<Args>) {
+        weigh_capped<T, kScoreRows>(s, memory.lse(stage), args, probabilities, capped);
+        if constexpr (kStartsDpLate) start_dp();
+      } else if constexpr (HasBias<Args>) {
+        weigh_with_bias(s, stage, work, head, tile);
+      } else {
+        weigh<kScoreRows>(s, memory.lse(stage), factor, alibi);
+      }
       kept.mark(s);  // before the branch on masks, which keeps ptxas from moving it behind the next wait
       const Keys all = sequence.all(first_row, min(first_row + kRows, sequence.seqlen_q) - 1);
-      if (first_key < all.lo || first_key + 64 > all.hi) {
-        mask_probabilities<kScoreRows>(s, sequence, key, first_row);
+      // A bias past the end of the sequence may be NaN.
+      const bool cut = HasBias<Args> && first_row + kRows > sequence.seqlen_q;
+      if (cut || first_key < all.lo || first_key + 64 > all.hi) {
+        mask_probabilities<kScoreRows>(sequence, key, first_row, [&](int i) {
+          if constexpr (kCaps<Args>) {
+            clear_element(probabilities, i);
+            clear_element(capped, i);
+          } else {
+            s[i] = 0;
+          }
+        });
       }
-      std::uint32_t probabilities[kScoreRows / 4];
       if constexpr (!kRoundsLate) {
-        kept.template round<T>(probabilities, s);
+        if constexpr (!kCaps<Args>) kept.template round<T>(probabilities, s);
         add_to_dv(dv, probabilities, stage);
         wgmma_wait<1>(d);
       } else {
         wgmma_wait<0>(d);
       }
+      if constexpr (kCaps<Args>) unpack_operand<T>(s, capped);
       take_delta<Dropout<Args, kScoreRows>, kScoreRows>(d, s, memory.delta(stage));
+      if constexpr (HasBias<Args>) {
+        if (args.dbias.data) store_dbias<kRows>(args, sequence, work.b, head, first_row, key, d);
+      }
       round_to_operand<T>(gradients, d);
       if constexpr (kRoundsLate) {
         settle(gradients);  // rounds dS before P
@@ -278,6 +305,20 @@ struct BackwardConsumer {
     }
   }
 
+  __device__ __forceinline__ void weigh_with_bias(float (&s)[kScoreRows / 2], int stage, const Work& work, int head,
+                                                  int tile) {
+    memory.bias_full(bias_at.stage).wait(bias_at.parity);
+    weigh_biased<T, kRows>(s, memory.lse(stage), args.params.scale,
+                           memory.bias(bias_at.stage) + static_cast<std::uint32_t>(consumer) * kSlabBytes<kRows>,
+                           thread / 32);
+    memory.bias_free(bias_at.stage).arrive();
+    bias_at.move();
+    if (has_rounded_lse<kRows>(memory.lse(stage))) {
+      const std::int64_t index = row_tile_index(args, work.sequence, work.b, head, tile, kRows);
+      correct_sums<kRows>(s, args.row_facts + (index * kRowFacts<Args> + 2) * kRows);
+    }
+  }
+
   // Share::tiles: adds the dK and dV of both warpgroups. The first warpgroup receives dK through the memory of K and V;
   // the second receives dV through the dS buffers.
   __device__ __forceinline__ void add_up(float (&dk)[kD / 2], float (&dv)[kD / 2]) const {
@@ -345,7 +386,8 @@ template <class T, int kD, Share kShare, class Args>
 __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __grid_constant__ Args args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr BackwardShape kShape = kBackwardShape<kD, kShare>;
-  const BackwardMemory<kD, kShape> memory;
+  using Memory = BackwardMemory<kD, kShape, HasBias<Args>>;
+  const Memory memory;
   if (threadIdx.x == 0) {
     prefetch_map(args.q_map);
     prefetch_map(args.k_map);
@@ -358,9 +400,9 @@ __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __g
   if (warpgroup == 0) {
     warpgroup_reg_dealloc<kBackwardProducerRegisters>();
     const int warp = same_for_warp(static_cast<int>(threadIdx.x) / 32);
-    if (warp == 0) BackwardLoader<kD, kShape>{args, memory}.run();
-    if constexpr (BackwardMemory<kD, kShape>::kReducesInBulk) {
-      if (warp == 1 && elect()) BackwardReducer<kD, kShape>{args, memory}.run();
+    if (warp == 0) BackwardLoader<kD, kShape, Args>{args, memory}.run();
+    if constexpr (Memory::kReducesInBulk) {
+      if (warp == 1 && elect()) BackwardReducer<Memory, kD>{args, memory}.run();
     }
   } else {
     warpgroup_reg_alloc<kBackwardConsumerRegisters>();

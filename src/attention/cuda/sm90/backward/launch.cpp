@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numbers>
+#include <type_traits>
 
 #include "attention/cuda/problem.h"
+#include "attention/cuda/sm90/backward/option_gradients.h"
 #include "attention/cuda/sm90/backward/tile_count.h"
 #include "attention/cuda/sm90/device/tile_scheduler.h"
 #include "attention/cuda/sm90/refusal.h"
@@ -52,7 +55,7 @@ Workspace workspace_of(const BackwardLaunch& launch, const Sizes& p) {
       kRowCounters + 1 + static_cast<std::size_t>(all_heads_kv(p)) + (launch.deterministic ? tiles : 0);
   return {.dq_sum = tiles * rows * d * sizeof(float),
           .counters = whole_lines(counters * sizeof(std::uint32_t)),
-          .row_facts = tiles * 2 * rows * sizeof(float)};
+          .row_facts = tiles * static_cast<std::size_t>(row_facts_of(launch.bias)) * rows * sizeof(float)};
 }
 
 RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const BackwardParams& p, void* workspace) {
@@ -117,10 +120,19 @@ std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem
 namespace {
 
 template <class Args>
+auto kernel_for(int d) {
+  if constexpr (std::is_same_v<Args, BiasBackwardArgs>) {
+    return launch_backward_kernel<kBiasBackwardDim, Args>;
+  } else {
+    return d == 64    ? launch_backward_kernel<64, Args>
+           : d == 128 ? launch_backward_kernel<128, Args>
+                      : launch_backward_kernel<256, Args>;
+  }
+}
+
+template <class Args>
 void launch_with(const BackwardLaunch& launch, Args& args) {
-  const auto kernel = launch.config.d == 64    ? launch_backward_kernel<64, Args>
-                      : launch.config.d == 128 ? launch_backward_kernel<128, Args>
-                                               : launch_backward_kernel<256, Args>;
+  const auto kernel = kernel_for<Args>(launch.config.d);
   const int cluster = cluster_blocks(launch.config.shape);
   const std::int64_t key_tiles = all_heads_kv(args.params) * args.key_tiles;
   const std::int64_t blocks =
@@ -133,13 +145,38 @@ void launch_with(const BackwardLaunch& launch, Args& args) {
   kernel(launch, args, blocks);
 }
 
-}  // namespace
+void launch_biased(const BackwardLaunch& launch, const BackwardArgs& args, const BackwardParams& p) {
+  BiasBackwardArgs biased;
+  static_cast<BackwardArgs&>(biased) = args;
+  const TensorSizes sizes{p.bias.batch == 0 ? 1 : p.batch, p.bias.head == 0 ? 1 : p.heads_q, p.max_seqlen_q,
+                          p.max_seqlen_k};
+  biased.bias_map = tensor_map(p.bias, sizes, launch.config.shape.rows);
+  biased.bias = p.bias;
+  biased.q = p.q;
+  biased.k = p.k;
+  biased.dbias = p.dbias;
+  biased.sinks = p.sinks;
+  biased.batch_innermost = p.bias.batch == 0;
+  if (p.dbias.data) {
+    const bool shares_batch = p.dbias.batch == 0 && p.batch > 1, shares_heads = p.dbias.head == 0 && p.heads_q > 1;
+    biased.adds_dbias = shares_batch || shares_heads;
+    if (launch.clears_dbias || biased.adds_dbias) {
+      const DbiasShape shape{shares_batch ? 1 : p.batch, shares_heads ? 1 : p.heads_q, p.max_seqlen_q, p.max_seqlen_k};
+      launch_zero_dbias(p.dbias, shape, launch.stream);
+    }
+  }
+  launch_with(launch, biased);
+}
 
-void launch_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace) {
-  BackwardArgs args = backward_args(launch, params, workspace);
+void launch_main(const BackwardLaunch& launch, BackwardArgs& args, const BackwardParams& params) {
+  if (params.bias.data) return launch_biased(launch, args, params);
   if (params.alibi_slopes) {
     AlibiBackwardArgs alibi{args, params.alibi_slopes};
     return launch_with(launch, alibi);
+  }
+  if (params.softcap != 0) {
+    CapBackwardArgs capped{args, params.scale / params.softcap, params.softcap * std::numbers::log2e_v<float>};
+    return launch_with(launch, capped);
   }
   if (params.dropout_threshold == 0) return launch_with(launch, args);
   DroppingBackwardArgs dropping{args, params.dropout_threshold, params.dropout_scale};
@@ -147,12 +184,44 @@ void launch_backward(const BackwardLaunch& launch, const BackwardParams& params,
   launch_with(launch, dropping);
 }
 
+}  // namespace
+
+void launch_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace) {
+  BackwardArgs args = backward_args(launch, params, workspace);
+  launch_main(launch, args, params);
+  if (!params.dsinks) return;
+  launch_dsinks({.tiles = args,
+                 .lse = params.lse,
+                 .sinks = params.sinks,
+                 .dsinks = params.dsinks,
+                 .scale = params.dropout_threshold == 0 ? 1 : params.dropout_scale,
+                 .rows = launch.config.shape.rows,
+                 .facts = row_facts_of(launch.bias)},
+                launch.stream);
+}
+
 namespace {
 
+// Returns the name of an option that the kernels do not combine with the others, or null.
+const char* combination_refused(const Problem& problem) {
+  if (problem.softcap != 0) {
+    if (drops(problem)) return "a softcap with dropout in the backward pass";
+    if (problem.alibi_slopes) return "a softcap with ALiBi in the backward pass";
+    if (problem.has_bias) return "a softcap with a bias in the backward pass";
+  }
+  if (!problem.has_bias) return nullptr;
+  if (std::max(problem.d, problem.dv) > kBiasBackwardDim) return "a bias with head dimensions above 128";
+  const auto& stride = problem.bias.stride;
+  if (stride[2] == 0) return "a bias that all rows share in the backward pass";
+  if (*std::min_element(stride.begin(), stride.end()) < 0) return "a bias with negative strides in the backward pass";
+  // A workspace query does not know if the caller wants dbias, so this does not depend on it.
+  const bool shared = (stride[0] == 0 && problem.batch > 1) || (stride[1] == 0 && problem.heads_q > 1);
+  return shared && problem.deterministic ? "a bias that sequences or heads share, with `deterministic`" : nullptr;
+}
+
 std::string backward_refusal(const Problem& problem) {
-  const char* option = option_refused(problem, drops_with_alibi(problem), ScoreTerms::alibi);
-  if (problem.sinks) option = "sinks in the backward pass";
-  if (problem.softcap != 0) option = "a softcap in the backward pass";
+  const char* option = option_refused(problem, drops_with_alibi(problem), ScoreTerms::one);
+  if (!option) option = combination_refused(problem);
   if (problem.d_lse && problem.d_lse_stride != problem.lse_stride) option = "a gradient of LSE with strides";
   std::string reason = problem_refusal(problem, option, kMostTiledDim);
   if (reason.empty()) reason = map_refusal("q", problem.q);
@@ -187,16 +256,20 @@ std::string text_of(const BackwardLaunch& launch) {
 
 Plan plan_sm90_backward(const Problem& problem) {
   if (std::string reason = sm90::backward_refusal(problem); !reason.empty()) return Plan(std::move(reason));
-  const sm90::BackwardFacts facts{.d = static_cast<int>(std::max(problem.d, problem.dv)),
-                                  .heads = problem.batch * problem.heads_kv,
-                                  .max_seqlen_k = problem.max_seqlen_k,
-                                  .multiprocessors = problem.gpu.multiprocessors,
-                                  .uneven = sm90::is_uneven(problem),
-                                  .deterministic = problem.deterministic,
-                                  .options = sm90::drops(problem) || problem.alibi_slopes};
+  const sm90::BackwardFacts facts{
+      .d = static_cast<int>(std::max(problem.d, problem.dv)),
+      .heads = problem.batch * problem.heads_kv,
+      .max_seqlen_k = problem.max_seqlen_k,
+      .multiprocessors = problem.gpu.multiprocessors,
+      .uneven = sm90::is_uneven(problem),
+      .deterministic = problem.deterministic,
+      .options = sm90::drops(problem) || problem.alibi_slopes || problem.softcap != 0 || problem.has_bias,
+      .bias = problem.has_bias};
   const sm90::BackwardPlan launch{{.config = sm90::backward_config(facts),
                                    .dtype = problem.dtype,
                                    .deterministic = problem.deterministic,
+                                   .bias = problem.has_bias,
+                                   .clears_dbias = facts.uneven,
                                    .multiprocessors = problem.gpu.multiprocessors,
                                    .stream = problem.stream}};
   if (std::string reason = sm90::shared_refusal(problem, launch.config.shared_bytes); !reason.empty()) {

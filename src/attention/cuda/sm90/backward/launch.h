@@ -17,6 +17,8 @@ struct BackwardLaunch {
   BackwardConfig config;
   DType dtype = DType::fp16;
   bool deterministic = true;
+  bool bias = false;
+  bool clears_dbias = false;  // dbias needs zeros before the main kernel
   int multiprocessors = 1;
   void* stream = nullptr;
 };

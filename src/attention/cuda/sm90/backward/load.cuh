@@ -5,6 +5,7 @@
 
 #include "attention/cuda/device/ptx.cuh"
 #include "attention/cuda/device/tile.cuh"
+#include "attention/cuda/sm90/backward/bias.cuh"
 #include "attention/cuda/sm90/backward/memory.cuh"
 #include "attention/cuda/sm90/backward/reduce.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
@@ -12,17 +13,18 @@
 
 namespace strobe::cuda::sm90 {
 
-template <int kD, BackwardShape kShape>
+template <int kD, BackwardShape kShape, class Args>
 struct BackwardLoader {
-  using Memory = BackwardMemory<kD, kShape>;
+  using Memory = BackwardMemory<kD, kShape, HasBias<Args>>;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
   using Work = BackwardWork<kRows, kKeys>;
 
-  const BackwardArgs& args;
+  const Args& args;
   const Memory& memory;
   PipelineState<2> work_at{};
   PipelineState<kStages> q_at{}, d_o_at{};
   PipelineState<2> note_at{};
+  PipelineState<kBiasStages> bias_at{};
   std::uint32_t keys_parity = 0;
   const int lane = lane_index();
 
@@ -69,6 +71,7 @@ struct BackwardLoader {
     load_keys(work, args.k_map, memory.k(), memory.k_full());
     load_d_o(work, head, tile);
     load_keys(work, args.v_map, memory.v(), memory.v_full());
+    load_bias(work, head, tile);
     for (;;) {
       if (++tile == work.end) {
         tile = work.begin;
@@ -76,6 +79,7 @@ struct BackwardLoader {
       }
       load_q(work, head, tile);
       load_d_o(work, head, tile);
+      load_bias(work, head, tile);
     }
   }
 
@@ -98,7 +102,7 @@ struct BackwardLoader {
     const Barrier full = memory.q_full(q_at.stage);
     memory.q_free(q_at.stage).wait(q_at.parity ^ 1);
     const std::int64_t index = row_tile_index(args, work.sequence, work.b, head, tile, kRows);
-    const auto* const facts = reinterpret_cast<const uint4*>(args.row_facts + index * (2 * kRows)) + lane;
+    const auto* const facts = reinterpret_cast<const uint4*>(args.row_facts + index * (kRowFacts<Args> * kRows)) + lane;
     uint4 chunk[kChunks];
 #pragma unroll
     for (int i = 0; i < kChunks; ++i) chunk[i] = facts[32 * i];
@@ -116,6 +120,22 @@ struct BackwardLoader {
             .unit = last ? work.b * args.params.heads_kv + work.head : -1});
     }
     q_at.move();
+  }
+
+  __device__ __forceinline__ void load_bias(const Work& work, int head, int tile) {
+    if constexpr (HasBias<Args>) {
+      const Barrier full = memory.bias_full(bias_at.stage);
+      memory.bias_free(bias_at.stage).wait(bias_at.parity ^ 1);
+      if (lane == 0) {
+#pragma unroll
+        for (int key = 0; key < kKeys; key += 64) {
+          copy_box(memory.bias(bias_at.stage) + key / 64 * kSlabBytes<kRows>, args.bias_map, work.first_key + key,
+                   tile * kRows, args.bias.head == 0 ? 0 : head, args.bias.batch == 0 ? 0 : work.b, full);
+        }
+        full.arrive_expecting(Memory::kBiasBytes);
+      }
+      bias_at.move();
+    }
   }
 
   __device__ __forceinline__ void note(const RowTileNote& note) {

@@ -7,7 +7,7 @@
 
 namespace strobe::cuda::sm90 {
 
-template <int kD, BackwardShape kShape>
+template <int kD, BackwardShape kShape, bool kHasBias = false>
 struct BackwardMemory {
   static constexpr int kRows = kShape.rows, kKeys = kShape.keys, kStages = stages_of(kShape);
   static constexpr int kReaders = sharers_of(kShape);  // warpgroups that read a stage
@@ -16,6 +16,7 @@ struct BackwardMemory {
   static constexpr bool kReducesInBulk = reduces_in_bulk(kShape);
   static constexpr std::uint32_t kDqBytes =
       kReducesInBulk ? kRows * kD * 4 / kBackwardConsumers : 0;  // bytes per consumer
+  static constexpr std::uint32_t kBiasBytes = kRows * kKeys * 2;
   std::uint32_t base = shared_base();
 
   __device__ __forceinline__ std::uint32_t k() const { return base; }              // [keys][kD]
@@ -30,6 +31,10 @@ struct BackwardMemory {
   // A consumer's half of dQ of the row tile, in register order.
   __device__ __forceinline__ std::uint32_t dq(int consumer) const {
     return base + kDqAt + static_cast<std::uint32_t>(consumer) * kDqBytes;
+  }
+  // kHasBias: [rows][keys].
+  __device__ __forceinline__ std::uint32_t bias(int stage) const {
+    return base + kBiasAt + static_cast<std::uint32_t>(stage) * kBiasBytes;
   }
   __device__ __forceinline__ std::uint32_t lse(int stage) const { return base + kFactsAt + stage * kFactBytes; }
   __device__ __forceinline__ std::uint32_t delta(int stage) const { return lse(stage) + kRows * 4; }
@@ -59,6 +64,13 @@ struct BackwardMemory {
   __device__ __forceinline__ Barrier note_free(int stage) const { return barrier(14 + 4 * kStages + stage); }
   __device__ __forceinline__ std::uint32_t note(int stage) const { return base + kBarriersAt + 208 + stage * 16; }
 
+  __device__ __forceinline__ Barrier bias_full(int stage) const {
+    return {base + kBiasBarriersAt + static_cast<std::uint32_t>(stage) * 8};
+  }
+  __device__ __forceinline__ Barrier bias_free(int stage) const {
+    return {base + kBiasBarriersAt + 16 + static_cast<std::uint32_t>(stage) * 8};
+  }
+
   __device__ __forceinline__ void begin_barriers() const {
     k_full().begin(1);
     v_full().begin(1);
@@ -73,6 +85,12 @@ struct BackwardMemory {
     for (int stage = 0; stage < 2; ++stage) {
       work_full(stage).begin(1);
       work_free(stage).begin(kBackwardConsumers * 128);
+    }
+    if constexpr (kHasBias) {
+      for (int stage = 0; stage < kBiasStages; ++stage) {
+        bias_full(stage).begin(1);
+        bias_free(stage).begin(kBackwardConsumers * 128);
+      }
     }
     exchanged().begin(kBackwardConsumers * 128);
     if constexpr (kReducesInBulk) {
@@ -89,9 +107,13 @@ struct BackwardMemory {
  private:
   static constexpr std::uint32_t kRowsAt = 2 * kKeyBytes, kScoresAt = kRowsAt + 2 * kStages * kRowBytes,
                                  kDqAt = kScoresAt + score_places(kShape) * kScoreBytes,
-                                 kFactsAt = kDqAt + kBackwardConsumers * kDqBytes,
-                                 kBarriersAt = kFactsAt + kStages * kFactBytes;
-  static_assert(kBarriersAt + kBackwardBarrierBytes == backward_shared_bytes(kD, kShape) &&
+                                 kBiasAt = kDqAt + kBackwardConsumers * kDqBytes,
+                                 kFactsAt = kBiasAt + (kHasBias ? kBiasStages * kBiasBytes : 0),
+                                 kBarriersAt = kFactsAt + kStages * kFactBytes,
+                                 kBiasBarriersAt = kBarriersAt + kBackwardBarrierBytes;
+  static_assert(kBiasAt % 1024 == 0);
+  static_assert(kBiasBarriersAt + (kHasBias ? kBiasBarrierBytes : 0) ==
+                    backward_shared_bytes(kD, kShape) + (kHasBias ? bias_shared_bytes(kShape) : 0) &&
                 (kReducesInBulk ? 16 : 8) + 4 * kStages <= 24);
 
   __device__ __forceinline__ Barrier barrier(int index) const {

@@ -10,6 +10,7 @@
 #include "attention/cuda/sm90/backward/dropout.cuh"
 #include "attention/cuda/sm90/backward/rows.cuh"
 #include "attention/cuda/sm90/backward/scores.cuh"
+#include "attention/cuda/sm90/backward/softcap.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
 #include "attention/cuda/sm90/device/alibi.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
@@ -396,15 +397,28 @@ struct PairConsumer {
       wgmma_wait<2>(s, dk);  // dk: of the previous row tile
       if (index_before != kNone) release_q(stage ^ 1);
 
-      weigh<kScoreRows>(s, memory.lse(stage) + static_cast<std::uint32_t>(score_row) * 4, factor, alibi);
+      std::uint32_t probabilities[kScoreRows / 4], gradients[kScoreRows / 4], capped[kCaps<Args> ? kScoreRows / 4 : 1];
+      const std::uint32_t lse = memory.lse(stage) + static_cast<std::uint32_t>(score_row) * 4;
+      if constexpr (kCaps<Args>) {
+        weigh_capped<T, kScoreRows>(s, lse, args, probabilities, capped);
+      } else {
+        weigh<kScoreRows>(s, lse, factor, alibi);
+      }
       kept.mark(s);  // before the branch on masks, which keeps ptxas from moving it behind the next wait
       const Keys all = sequence.all(first_row, min(first_row + kRows, sequence.seqlen_q) - 1);
       if (own_key < all.lo || own_key + kKeys > all.hi) {
-        mask_probabilities<kScoreRows>(s, sequence, key, score_first);
+        mask_probabilities<kScoreRows>(sequence, key, score_first, [&](int i) {
+          if constexpr (kCaps<Args>) {
+            clear_element(probabilities, i);
+            clear_element(capped, i);
+          } else {
+            s[i] = 0;
+          }
+        });
       }
-      std::uint32_t probabilities[kScoreRows / 4], gradients[kScoreRows / 4];
-      kept.template round<T>(probabilities, s);
+      if constexpr (!kCaps<Args>) kept.template round<T>(probabilities, s);
       wgmma_wait<0>(d);
+      if constexpr (kCaps<Args>) unpack_operand<T>(s, capped);
       take_delta<Dropout<Args, kScoreRows>, kScoreRows>(
           d, s, memory.delta(stage) + static_cast<std::uint32_t>(score_row) * 4);
       round_to_operand<T>(gradients, d);

@@ -17,9 +17,8 @@ struct RowTileNote {
   std::int32_t unit = -1;                     // at the last row tile of a key tile: b * heads_kv + head; otherwise -1
 };
 
-template <int kD, BackwardShape kShape>
+template <class Memory, int kD>
 struct BackwardReducer {
-  using Memory = BackwardMemory<kD, kShape>;
   static_assert(kBackwardConsumers == 2);
 
   const BackwardArgs& args;

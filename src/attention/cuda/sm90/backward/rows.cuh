@@ -8,6 +8,7 @@
 #include "attention/cuda/device/dq_tiles.cuh"
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/sm90/backward/args.h"
+#include "attention/cuda/sm90/backward/bias.cuh"
 #include "attention/cuda/sm90/backward/dq.cuh"
 #include "attention/cuda/sm90/backward/dropout.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
@@ -41,6 +42,12 @@ __device__ __forceinline__ void prepare_strip(const Args& args, std::int64_t str
   auto* const sum = reinterpret_cast<float4*>(args.dq_sum + index * (kRows * kD) + first * kD);
 #pragma unroll
   for (int i = 0; i < kD / 8; ++i) sum[i * 32 + lane] = make_float4(0, 0, 0, 0);
+  if constexpr (HasBias<Args>) {
+    float log2_sum[2];
+    log2_sums_of_16<T, kD>(args, sequence, place, place.tile * kRows + first, lse, log2_sum);
+    float* const sums = args.row_facts + (index * kRowFacts<Args> + 2) * kRows + first;
+    if (lane % 4 == 0) sums[lane / 4] = log2_sum[0], sums[lane / 4 + 8] = log2_sum[1];
+  }
   float delta[2];
   constexpr int kAtOnce = kD < 128 ? kD / 32 : 4;
   const int row = delta_of_16<T, kAtOnce>({args.rows.o, args.rows.d_o, p.dv_dim}, sequence, place.b, place.head,
@@ -54,10 +61,11 @@ __device__ __forceinline__ void prepare_strip(const Args& args, std::int64_t str
       delta[h] -= args.rows.d_lse[lse_index(p, sequence, place.b, place.head, i)];
     }
   }
-  float* facts = args.row_facts + index * (2 * kRows) + first;
+  float* facts = args.row_facts + index * (kRowFacts<Args> * kRows) + first;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    facts[row + 8 * h] = lse[h] == kMinusInfinity ? -kMinusInfinity : lse[h] * kLog2E;  // +inf makes P 0
+    const float in_units = HasBias<Args> ? lse[h] : lse[h] * kLog2E;
+    facts[row + 8 * h] = lse[h] == kMinusInfinity ? -kMinusInfinity : in_units;  // +inf makes P 0
     facts[kRows + row + 8 * h] = delta[h] * keep_rate_of(args);
   }
 }

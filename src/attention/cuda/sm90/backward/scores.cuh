@@ -24,11 +24,10 @@ __device__ __forceinline__ void weigh(float (&s)[kRows / 2], std::uint32_t lse, 
   }
 }
 
-// Sets masked probabilities to 0. key: this thread's first key; the second is key + 8. first_row: row of the first
-// column.
-template <int kRows>
-__device__ __forceinline__ void mask_probabilities(float (&s)[kRows / 2], const Sequence& sequence, int key,
-                                                   int first_row) {
+// Calls clear(i) for each masked score i of this thread. key: this thread's first key; the second is key + 8.
+// first_row: row of the first column.
+template <int kRows, class Clear>
+__device__ __forceinline__ void mask_probabilities(const Sequence& sequence, int key, int first_row, Clear&& clear) {
   const int row = first_row + lane_index() % 4 * 2;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -40,7 +39,7 @@ __device__ __forceinline__ void mask_probabilities(float (&s)[kRows / 2], const 
     for (int n = 0; n < kRows / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        if (n * 8 + e < rows.lo || n * 8 + e >= rows.hi) s[4 * n + 2 * h + e] = 0;
+        if (n * 8 + e < rows.lo || n * 8 + e >= rows.hi) clear(4 * n + 2 * h + e);
       }
     }
   }

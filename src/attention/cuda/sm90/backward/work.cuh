@@ -51,8 +51,9 @@ struct BackwardWork {
     const unsigned here = min(l2_swizzle, static_cast<unsigned>(args.params.batch) * heads - first);
     const unsigned rest = work_index - first * tiles;
     const unsigned unit = first + rest % here;
-    b = static_cast<int>(unit / heads);
-    head = static_cast<int>(unit % heads);
+    const unsigned batch = static_cast<unsigned>(args.params.batch);
+    b = static_cast<int>(args.batch_innermost ? unit % batch : unit / heads);
+    head = static_cast<int>(args.batch_innermost ? unit / batch : unit % heads);
     tile = static_cast<int>(rest / here);
     if (args.dq_semaphore && args.params.window_right >= 0) tile = args.key_tiles - 1 - tile;
   }

@@ -208,4 +208,14 @@ __device__ __forceinline__ void round_to_operand(std::uint32_t (&a)[kCount / 2],
   for (int i = 0; i < kCount / 2; ++i) a[i] = pack<T>(c[2 * i], c[2 * i + 1]);
 }
 
+// Inverse of round_to_operand().
+template <class T, int kCount>
+__device__ __forceinline__ void unpack_operand(float (&c)[kCount], const std::uint32_t (&a)[kCount / 2]) {
+#pragma unroll
+  for (int i = 0; i < kCount / 2; ++i) {
+    c[2 * i] = unpack<T>(static_cast<std::uint16_t>(a[i]));
+    c[2 * i + 1] = unpack<T>(static_cast<std::uint16_t>(a[i] >> 16));
+  }
+}
+
 }  // namespace strobe::cuda::sm90
