@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -354,6 +356,36 @@ TEST_F(ChooseOnCuda, HopperTilesCanBeForced) {
     EXPECT_EQ(configuration_with(tiles),
               fmt::format("cuda: STROBE_HOPPER_TILES is '{}'; valid: table, 128, 64, and 64x2 to 64x128", tiles));
   }
+}
+
+TEST_F(ChooseOnCuda, HopperBackwardUsesTallTilesIfManyRowsSeeAKey) {
+  Problem causal = problem_of(128, DType::bf16, Pass::backward, kHopper);
+  causal.max_seqlen_q = causal.max_seqlen_k = 8192;
+  if (hopper_refusal(causal).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(causal);
+  const auto expect = [](const Problem& problem, int rows) {
+    const std::string text = choose(problem, "hopper").plan.text(problem);
+    EXPECT_NE(text.find(fmt::format("tiles of {} rows x 128 keys", rows)), std::string::npos) << text;
+  };
+  const auto with = [&](bool is_causal, Window window) {
+    Problem problem = causal;
+    problem.causal = is_causal, problem.window = window;
+    return problem;
+  };
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  expect(causal, 80);
+  expect(with(false, {}), 80);
+  expect(with(false, {-1, 10}), 80);
+  expect(with(false, {10, -1}), 80);
+  expect(with(false, {kLargest, kLargest}), 80);
+  expect(with(false, {4000, 95}), 80);
+  expect(with(false, {4000, 94}), 64);
+  expect(with(true, {4095, -1}), 80);
+  expect(with(true, {4094, kLargest}), 64);
+  Problem dropping = causal, shorter = causal;
+  dropping.dropout.p = 0.2f;
+  expect(dropping, 64);
+  shorter.max_seqlen_q = 4095;
+  expect(shorter, 64);
 }
 
 // Hopper's fp32 forward supports head dimensions up to 128; up to 32 the chooser prefers flash2.

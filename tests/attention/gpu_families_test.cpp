@@ -130,8 +130,8 @@ std::vector<Family> families() {
     window.sq = window.sk, window.window = {70, 33};
     Case lengths = packed(bf16);
     lengths.d = lengths.dv = d;
-    const auto on_hopper = [&](const char* name, const Case& c, bool deterministic) {
-      Family family{"hopper_" + (name + ("_" + number)), c, "", "", deterministic};
+    const auto on_hopper = [&](const char* name, const Case& c, bool deterministic, const char* tiles = "") {
+      Family family{"hopper_" + (name + ("_" + number)), c, "", tiles, deterministic};
       family.kernel = "hopper";
       all.push_back(family);
     };
@@ -162,6 +162,13 @@ std::vector<Family> families() {
     Case split = longer;
     split.heads_q = 2, split.sq = 70;
     on_hopper("split", split, true);
+    if (d == 64) continue;
+    // Tall row tiles of the backward: in order with few heads, in any order with many key tiles.
+    on_hopper("tall", case_from("h1 s4100x150 d128 {} seed=31", name_of(bf16)), true, "tiles of 80 rows");
+    Case tall = case_from("b8 h2 s4100x1100 d128 {} seed=32", name_of(fp16));
+    tall.lengths = Lengths::packed, tall.causal = true, tall.alignment = Alignment::bottom_right;
+    tall.lengths_q = {77, 4100, 0, 3, 90, 1, 5, 10}, tall.lengths_k = {40, 150, 31, 3, 10, 1, 1100, 20};
+    on_hopper("tall_packed", tall, false, "tiles of 80 rows");
   }
   for (const std::int64_t d : {64, 128}) {
     const auto decodes = [&](const char* name, const Case& c) {

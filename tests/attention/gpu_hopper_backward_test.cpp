@@ -24,16 +24,22 @@ namespace strobe::test {
 namespace {
 
 using cuda::sm90::backward_config;
+using cuda::sm90::BackwardShape;
 using cuda::sm90::Share;
 
-Share share_of(const Case& c) {
+// The shape without options. The window of a case must be unbounded on one side if it has 4096 or more rows.
+BackwardShape shape_of(const Case& c, bool deterministic = false) {
   return backward_config({.d = static_cast<int>(std::max(c.d, c.dv)),
                           .heads = c.batch * c.heads_kv,
                           .max_seqlen_k = c.sk,
                           .multiprocessors = current_gpu().facts.multiprocessors,
-                          .uneven = c.uneven()})
-      .shape.share;
+                          .uneven = c.uneven(),
+                          .deterministic = deterministic,
+                          .max_rows = c.sq})
+      .shape;
 }
+
+Share share_of(const Case& c) { return shape_of(c).share; }
 
 const char* words_of(Share share) {
   return share == Share::tiles ? "alternate row tiles" : share == Share::keys ? "split keys" : "clusters of two";
@@ -70,28 +76,63 @@ std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
           {"packed", packed}, {"padded", padded}, {"narrow", narrow}, {"strided", strided}};
 }
 
+// Cases with tall row tiles, by name: a long sequence, and key tiles of at least two per multiprocessor in any order.
+// The last row tile is partial, and packed sequences begin within a row tile.
+std::vector<std::pair<std::string, Case>> tall_cases() {
+  const int multiprocessors = current_gpu().facts.multiprocessors;
+  Case full = case_from("s4100x129 d128 bf16 seed=45");
+  full.scale = 0.3f;
+  full.heads_q = full.heads_kv = multiprocessors / 3 + 1;  // 129 keys count as three tiles of 64
+  Case packed = full;
+  packed.dtype = DType::fp16, packed.batch = 8, packed.lengths = Lengths::packed, packed.sk = 700;
+  packed.lengths_q = {77, 4100, 0, 3, 100, 1, 5, 90}, packed.lengths_k = {40, 140, 31, 3, 150, 1, 700, 128};
+  packed.heads_kv = multiprocessors / 44 + 1, packed.heads_q = 2 * packed.heads_kv;  // 8 * 11 tiles per head
+  packed.causal = true, packed.alignment = Alignment::bottom_right;
+  Case padded = full;
+  padded.batch = 4, padded.lengths = Lengths::both, padded.sk = 2100;
+  padded.heads_q = padded.heads_kv = multiprocessors / 66 + 1;  // 4 * 33 tiles per head
+  padded.lengths_q = {4099, 64, 0, 20}, padded.lengths_k = {129, 2100, 70, 0};
+  padded.layout_q = padded.layout_k = padded.layout_v = padded.layout_out = Layout::bshd;
+  Case narrow = packed;
+  narrow.dtype = DType::bf16, narrow.d = 104, narrow.dv = 64, narrow.causal = false, narrow.window = {50, -1};
+  return {{"full", full}, {"packed", packed}, {"padded", padded}, {"narrow", narrow}};
+}
+
 class GpuHopperBackward : public GpuTest {
  protected:
-  // Calls visit() for each case and each division of work. Empty `names`: all cases. Skips the test if the GPU or the
-  // build does not support hopper.
+  // Calls visit() for each case and each division of work, then for the cases with tall row tiles. Empty `names`: all
+  // cases. Skips the test if the GPU or the build does not support hopper.
   template <class Visit>
   void for_all(const std::vector<std::string>& names, Visit&& visit) {
-    GpuLane lane;
+    struct Visited {
+      std::string name, label;
+      Case c;
+    };
+    std::vector<Visited> all;
     for (const std::int64_t d : {64, 128, 256}) {
       for (const Share share : {Share::tiles, Share::keys, Share::columns}) {
         if ((share == Share::columns) != (d > 128)) continue;
         for (const auto& [name, base] : named_cases(d)) {
-          if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) continue;
-          const Case c = with_share(base, share);
-          ASSERT_EQ(share_of(c), share) << describe(c);
-          const Data data(c);
-          GpuCase on_gpu(data, lane);
-          const std::string refusal = on_gpu.refusal("hopper");
-          if (needs_hopper(refusal)) GTEST_SKIP() << refusal;
-          ASSERT_EQ(refusal, "") << describe(c);
-          visit(c, data, on_gpu, fmt::format("d {}, {}, {}", d, words_of(share), name));
+          all.push_back({name, fmt::format("d {}, {}, {}", d, words_of(share), name), with_share(base, share)});
+          ASSERT_EQ(share_of(all.back().c), share) << describe(all.back().c);
         }
       }
+    }
+    for (const auto& [name, c] : tall_cases()) {
+      for (const bool deterministic : {true, false}) {
+        ASSERT_EQ(shape_of(c, deterministic), (BackwardShape{80, 128, Share::keys})) << describe(c);
+      }
+      all.push_back({name, "tall row tiles, " + name, c});
+    }
+    GpuLane lane;
+    for (const auto& [name, label, c] : all) {
+      if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) continue;
+      const Data data(c);
+      GpuCase on_gpu(data, lane);
+      const std::string refusal = on_gpu.refusal("hopper");
+      if (needs_hopper(refusal)) GTEST_SKIP() << refusal;
+      ASSERT_EQ(refusal, "") << describe(c);
+      visit(c, data, on_gpu, label);
     }
   }
 };
@@ -113,11 +154,12 @@ TEST_F(GpuHopperBackward, ExplainReportsTheTiles) {
       const Execution execution{.device = Device::cuda, .deterministic = deterministic};
       for (const Verdict& verdict : explain(on_gpu.attention(), Pass::backward, execution)) {
         if (verdict.kernel != "hopper") continue;
-        const bool alternates = share_of(c) == Share::tiles && !deterministic;
-        const char* const words = share_of(c) == Share::columns
-                                      ? "x 128 keys, 2 warpgroups per block, clusters of 2 blocks, 2 stages"
-                                  : alternates ? "x 64 keys, 2 warpgroups on alternate tiles, 4 stages"
-                                               : "x 128 keys, 2 warpgroups, 2 stages";
+        const BackwardShape shape = shape_of(c, deterministic);
+        const std::string words = fmt::format(
+            "tiles of {} rows x {}", shape.rows,
+            shape.share == Share::columns ? "128 keys, 2 warpgroups per block, clusters of 2 blocks, 2 stages"
+            : shape.share == Share::tiles ? "64 keys, 2 warpgroups on alternate tiles, 4 stages"
+                                          : "128 keys, 2 warpgroups, 2 stages");
         EXPECT_NE(verdict.configuration.find(words), std::string::npos) << name << ": " << verdict.configuration;
       }
     }
@@ -160,6 +202,7 @@ std::vector<std::pair<std::string, Case>> cases_with(Option option, std::int64_t
     }
     if (option == Option::bias || option == Option::shared_bias) {
       while (c.sk % 8 != 0) ++c.sk;  // bias rows are multiples of 16 bytes
+      if (c.alignment == Alignment::unset) c.alignment = Alignment::bottom_right;
       c.bias = true, c.bias_dtype = c.dtype, c.bias_shape = {option == Option::bias, option == Option::bias, true};
       if (name == "causal") c.bias_values = BiasValues::lowest;
       if (name == "packed") c.bias_values = BiasValues::rows_minus_inf;

@@ -199,9 +199,35 @@ TEST(HopperConfig, TheBackwardFitsTheGpu) {
       const BackwardConfig config = backward_config({d, heads, 1024, 132});
       EXPECT_LE(d, config.d);
       EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
-      EXPECT_EQ(config.shape.rows, backward_rows(config.d)) << "row tiles determine the workspace";
     }
   }
+}
+
+TEST(HopperConfig, TheBackwardUsesTallTilesForLongSequences) {
+  const BackwardFacts facts{.d = 128, .heads = 64, .max_seqlen_k = 4096, .multiprocessors = 132, .max_rows = 4096};
+  const BackwardConfig tall = backward_config(facts);
+  EXPECT_EQ(tall.shape, (BackwardShape{80, 128, Share::keys}));
+  // Bytes: 32768 each for K and V; 20480 each for two stages of Q, two of dO, and two tiles of dS; 40960 for dQ; LSE
+  // and delta; barriers.
+  EXPECT_EQ(tall.shared_bytes, 2 * 32768u + 6 * 20480 + 40960 + 2 * 640 + 256);
+  EXPECT_EQ(tall.shared_bytes, 230'912u);
+  EXPECT_LE(tall.shared_bytes, kSharedBytes);
+
+  const auto changed = [&](auto&& change) {
+    BackwardFacts other = facts;
+    change(other);
+    return backward_config(other).shape;
+  };
+  using Facts = BackwardFacts;
+  EXPECT_EQ(changed([](Facts& f) { f.d = 72; }), tall.shape) << "padded to 128";
+  EXPECT_EQ(changed([](Facts& f) { f.uneven = true; }), tall.shape);
+  EXPECT_EQ(changed([](Facts& f) { f.max_seqlen_k = 1, f.heads = 133; }), tall.shape) << "few keys, many heads";
+  EXPECT_EQ(changed([](Facts& f) { f.heads = 1, f.deterministic = true; }), tall.shape) << "few heads in order";
+  EXPECT_EQ(changed([](Facts& f) { f.max_rows = 4095; }), backward_shape(128, Share::keys));
+  EXPECT_EQ(changed([](Facts& f) { f.options = true; }), backward_shape(128, Share::keys));
+  EXPECT_EQ(changed([](Facts& f) { f.heads = 1; }), backward_shape(128, Share::tiles));
+  EXPECT_EQ(changed([](Facts& f) { f.d = 64; }), backward_shape(64, Share::keys));
+  EXPECT_EQ(changed([](Facts& f) { f.d = 256; }), backward_shape(256, Share::columns));
 }
 
 TEST(HopperConfig, TheBackwardUsesShortTilesIfTheGpuWouldBeIdle) {

@@ -9,15 +9,15 @@
 
 namespace strobe::cuda::sm90 {
 
-// Half of a row tile's dQ: 64 of 128 rows, or half of the columns of 64 rows. Share::keys: each consumer warpgroup
-// computes one half. Share::tiles: a warpgroup computes both. Share::columns: each block of the cluster computes one
-// half.
-template <int kD>
+// Half of a row tile's dQ: 64 of 128 rows, or half of the columns of 64 rows. Tall tiles: half of the columns,
+// transposed, with accumulators [64 columns][kRows]. Share::keys: each consumer warpgroup computes one half.
+// Share::tiles: a warpgroup computes both. Share::columns: each block of the cluster computes one half.
+template <int kD, int kRows>
 struct DqFragment {
   static constexpr int kThreads = kBackwardConsumers * 128;
-  static constexpr int kRows = backward_rows(kD);  // per row tile
-  static constexpr bool kSplitsRows = kRows == 128;
-  static constexpr int kColumns = kSplitsRows ? kD : kD / 2, kCount = kColumns / 2;
+  static constexpr bool kSplitsRows = kRows == 128, kTransposed = transposes_dq(kRows);
+  static constexpr int kColumns = kSplitsRows ? kD : kD / 2, kCount = kRows * kD / 256;
+  static_assert(!kTransposed || (kColumns == 64 && kRows % 16 == 0));
 
   __device__ static __forceinline__ int first_row(int fragment) { return kSplitsRows ? fragment * 64 : 0; }
   __device__ static __forceinline__ int first_column(int fragment) { return kSplitsRows ? 0 : fragment * kColumns; }
@@ -38,9 +38,8 @@ struct DqFragment {
 };
 
 // Returns the fp32 dQ sum of a row tile. The tile must begin before the end of its sequence.
-template <int kD>
+template <int kD, int kRows>
 __device__ __forceinline__ float* dq_sum_of(const RowTilesArgs& args, const Sequence& sequence, const RowTile& place) {
-  constexpr int kRows = DqFragment<kD>::kRows;
   return args.dq_sum + row_tile_index(args, sequence, place.b, place.head, place.tile, kRows) * (kRows * kD);
 }
 

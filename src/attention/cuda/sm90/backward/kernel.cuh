@@ -24,7 +24,7 @@ namespace strobe::cuda::sm90 {
 template <class T, int kD, BackwardShape kShape, class Args>
 struct BackwardConsumer {
   using Memory = BackwardMemory<kD, kShape, HasBias<Args>>;
-  using Dq = DqFragment<kD>;
+  using Dq = DqFragment<kD, kShape.rows>;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
   static constexpr bool kAlternates = kShape.share == Share::tiles;
   static_assert(kShape.share != Share::columns);
@@ -61,7 +61,7 @@ struct BackwardConsumer {
       const RowTile place(args, work_index - tiles);
       work_index = next_work_index();
       if (work_index < backward_work_items(args))
-        fetch_dq_sum<kD>(args, RowTile(args, work_index - tiles), consumer_thread());
+        fetch_dq_sum<kD, kRows>(args, RowTile(args, work_index - tiles), consumer_thread());
       round(place);
     }
   }
@@ -108,7 +108,12 @@ struct BackwardConsumer {
                   static_cast<std::uint32_t>(args.key_tiles));
     }
     sync_consumers();
-    round_dq<T, kD>(args, place, args.params.scale * dropout_scale_of(args), consumer_thread());
+    const float scale = args.params.scale * dropout_scale_of(args);
+    if constexpr (Dq::kTransposed) {
+      round_transposed_dq<T, kD, kRows>(args, place, scale, consumer_thread());
+    } else {
+      round_dq<T, kD, kRows>(args, place, scale, consumer_thread());
+    }
   }
 
   __device__ __forceinline__ void add_to_dv(float (&dv)[kColumns / 2],
@@ -132,7 +137,11 @@ struct BackwardConsumer {
   __device__ __forceinline__ void mma_dq(float (&dq)[Dq::kCount], int fragment) const {
     const auto rows = static_cast<std::uint32_t>(Dq::first_row(fragment) / 64) * kSlabBytes<kKeys>,
                columns = static_cast<std::uint32_t>(Dq::first_column(fragment) / 64) * kSlabBytes<kKeys>;
-    mma_tn<T, Dq::kColumns, kKeys>(dq, memory.gradients(buffer) + rows, memory.k() + columns, false);
+    if constexpr (Dq::kTransposed) {
+      mma_tt<T, kRows, kKeys>(dq, memory.k() + columns, memory.gradients(buffer), false);
+    } else {
+      mma_tn<T, Dq::kColumns, kKeys>(dq, memory.gradients(buffer) + rows, memory.k() + columns, false);
+    }
   }
 
   __device__ __forceinline__ void walk(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) {
@@ -238,7 +247,11 @@ struct BackwardConsumer {
         kept.template round<T>(probabilities, s);
         add_to_dv(dv, probabilities, stage);
       }
-      store_operand<kKeys>(memory.gradients(buffer), gradients, score_key, 0, thread);
+      if constexpr (Dq::kTransposed) {
+        store_transposed_operand(memory.gradients(buffer), gradients, consumer, thread);
+      } else {
+        store_operand<kKeys>(memory.gradients(buffer), gradients, score_key, 0, thread);
+      }
       publish_stores();
       if constexpr (Memory::kReducesInBulk) {
         // The fence also covers dQ of the previous row tile. A separate fence for dQ costs 5 % at D 128.
@@ -379,13 +392,13 @@ struct BackwardConsumer {
 
 // nvcc rejects a struct as template argument of a kernel, and kernel code cannot call backward_shape(), a host
 // function.
-template <int kD, Share kShare>
-inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kShare);
+template <Share kShare, int kRows>
+inline constexpr BackwardShape kBackwardShape = backward_shape(kShare, kRows);
 
-template <class T, int kD, Share kShare, class Args>
+template <class T, int kD, Share kShare, int kRows, class Args>
 __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __grid_constant__ Args args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  constexpr BackwardShape kShape = kBackwardShape<kD, kShare>;
+  constexpr BackwardShape kShape = kBackwardShape<kShare, kRows>;
   using Memory = BackwardMemory<kD, kShape, HasBias<Args>>;
   const Memory memory;
   if (threadIdx.x == 0) {
@@ -395,7 +408,7 @@ __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __g
     prefetch_map(args.v_map);
     memory.begin_barriers();
   }
-  prepare_rows<T, kD>(args);  // its last barrier also publishes begin_barriers() to all threads
+  prepare_rows<T, kD, kRows>(args);  // its last barrier also publishes begin_barriers() to all threads
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
   if (warpgroup == 0) {
     warpgroup_reg_dealloc<kBackwardProducerRegisters>();

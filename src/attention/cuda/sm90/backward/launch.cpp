@@ -233,6 +233,14 @@ std::string backward_refusal(const Problem& problem) {
   return reason;
 }
 
+// Returns the largest number of rows that see a key, with a causal mask the rows of the first key.
+std::int64_t max_rows_of(const Problem& problem) {
+  const std::int64_t longest = problem.max_seqlen_q, left = problem.window.left;
+  const std::int64_t right = problem.causal ? 0 : problem.window.right;
+  if (left < 0 || right < 0) return longest;
+  return std::min(longest, std::min(left, longest) + std::min(right, longest) + 1);
+}
+
 struct BackwardPlan : BackwardLaunch {
   std::string text(const Problem&) const { return text_of(*this); }
   void run(const Problem& problem, void* workspace) const {
@@ -264,7 +272,8 @@ Plan plan_sm90_backward(const Problem& problem) {
       .uneven = sm90::is_uneven(problem),
       .deterministic = problem.deterministic,
       .options = sm90::drops(problem) || problem.alibi_slopes || problem.softcap != 0 || problem.has_bias,
-      .bias = problem.has_bias};
+      .bias = problem.has_bias,
+      .max_rows = sm90::max_rows_of(problem)};
   const sm90::BackwardPlan launch{{.config = sm90::backward_config(facts),
                                    .dtype = problem.dtype,
                                    .deterministic = problem.deterministic,

@@ -98,17 +98,20 @@ struct BackwardLoader {
   }
 
   __device__ __forceinline__ void load_q(const Work& work, int head, int tile) {
-    constexpr int kChunks = Memory::kFactBytes / 16 / 32;  // 16-byte chunks per lane
+    constexpr int kAll = Memory::kFactBytes / 16, kChunks = (kAll + 31) / 32;  // 16-byte chunks: all, per lane
     const Barrier full = memory.q_full(q_at.stage);
     memory.q_free(q_at.stage).wait(q_at.parity ^ 1);
     const std::int64_t index = row_tile_index(args, work.sequence, work.b, head, tile, kRows);
     const auto* const facts = reinterpret_cast<const uint4*>(args.row_facts + index * (kRowFacts<Args> * kRows)) + lane;
     uint4 chunk[kChunks];
 #pragma unroll
-    for (int i = 0; i < kChunks; ++i) chunk[i] = facts[32 * i];
+    for (int i = 0; i < kChunks; ++i) {
+      if (kAll % 32 == 0 || lane + 32 * i < kAll) chunk[i] = facts[32 * i];
+    }
     load_rows(work, args.q_map, head, tile, memory.q(q_at.stage), full);
 #pragma unroll
     for (int i = 0; i < kChunks; ++i) {
+      if (kAll % 32 != 0 && lane + 32 * i >= kAll) break;
       const std::uint32_t words[4] = {chunk[i].x, chunk[i].y, chunk[i].z, chunk[i].w};
       store_shared(memory.lse(q_at.stage) + static_cast<std::uint32_t>(lane + 32 * i) * 16, words);
     }

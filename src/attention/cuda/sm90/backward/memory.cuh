@@ -12,7 +12,9 @@ struct BackwardMemory {
   static constexpr int kRows = kShape.rows, kKeys = kShape.keys, kStages = stages_of(kShape);
   static constexpr int kReaders = sharers_of(kShape);  // warpgroups that read a stage
   static constexpr std::uint32_t kKeyBytes = kSlabsBytes<kKeys, kD>, kRowBytes = kSlabsBytes<kRows, kD>,
-                                 kScoreBytes = kSlabsBytes<kKeys, kRows>, kFactBytes = kRows * 8;
+                                 kScoreBytes =
+                                     transposes_dq(kRows) ? kSlabsBytes<kRows, kKeys> : kSlabsBytes<kKeys, kRows>,
+                                 kFactBytes = kRows * 8;
   static constexpr bool kReducesInBulk = reduces_in_bulk(kShape);
   static constexpr std::uint32_t kDqBytes =
       kReducesInBulk ? kRows * kD * 4 / kBackwardConsumers : 0;  // bytes per consumer
@@ -24,7 +26,8 @@ struct BackwardMemory {
   // [rows][kD]
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + kRowsAt + stage * kRowBytes; }
   __device__ __forceinline__ std::uint32_t d_o(int stage) const { return q(kStages + stage); }
-  // dS, [keys][rows]. Row tiles alternate between buffers 0 and 1; with Share::tiles the second warpgroup uses 2 and 3.
+  // dS, [keys][rows], or [rows][keys] if transposes_dq(). Row tiles alternate between buffers 0 and 1; with
+  // Share::tiles the second warpgroup uses 2 and 3.
   __device__ __forceinline__ std::uint32_t gradients(int buffer) const {
     return base + kScoresAt + buffer * kScoreBytes;
   }

@@ -250,7 +250,7 @@ struct PairConsumer {
       const RowTile place(args, work_index - tiles);
       work_index = next_work_index();
       if (work_index < backward_work_items(args))
-        fetch_dq_sum<kD>(args, RowTile(args, work_index - tiles), consumer_thread());
+        fetch_dq_sum<kD, kRows>(args, RowTile(args, work_index - tiles), consumer_thread());
       round(place);
     }
   }
@@ -288,7 +288,7 @@ struct PairConsumer {
                   2 * static_cast<std::uint32_t>(args.key_tiles));
     }
     sync_consumers();
-    round_dq<T, kD>(args, place, args.params.scale * dropout_scale_of(args), consumer_thread());
+    round_dq<T, kD, kRows>(args, place, args.params.scale * dropout_scale_of(args), consumer_thread());
   }
 
   __device__ __forceinline__ void clear_ends(const Work& work) const {
@@ -511,7 +511,7 @@ __global__ void STROBE_CLUSTER_OF_TWO __launch_bounds__(kBackwardThreads, 1)
     prefetch_map(args.v_map);
     memory.begin_barriers();
   }
-  prepare_rows<T, kPairDim>(args);
+  prepare_rows<T, kPairDim, kPairShape.rows>(args);
   cluster_sync();  // before any arrival at the other block's barriers
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
   if (warpgroup == 0) {

@@ -18,9 +18,9 @@ namespace strobe::cuda::sm90 {
 
 // One warp prepares a strip of 16 rows: it stores LSE and delta, and clears the dQ sum and the counters that belong to
 // the strip.
-template <class T, int kD, class Args>
+template <class T, int kD, int kRows, class Args>
 __device__ __forceinline__ void prepare_strip(const Args& args, std::int64_t strip) {
-  constexpr int kRows = DqFragment<kD>::kRows, kStrips = kRows / 16;
+  constexpr int kStrips = kRows / 16;
   const SequenceParams& p = args.params;
   const int lane = lane_index();
   if (lane == 0) {
@@ -73,7 +73,7 @@ __device__ __forceinline__ void prepare_strip(const Args& args, std::int64_t str
 // Prepares all rows with all warps of the grid; no block returns before all rows are done. A chunk is several strips of
 // 16 rows. In a cooperative launch warps divide the chunks evenly. Otherwise they take chunks from a work counter and
 // count the completed ones. A warp that holds a chunk never waits, so this terminates however few blocks are resident.
-template <class T, int kD, class Args>
+template <class T, int kD, int kRows, class Args>
 __device__ __forceinline__ void prepare_rows(const Args& args) {
   const RowFactsArgs& rows = args.rows;
   const bool together = !rows.work_counter;
@@ -88,7 +88,7 @@ __device__ __forceinline__ void prepare_rows(const Args& args) {
     const unsigned next = together ? chunk + warps : ask();  // requested while this chunk is processed
     const std::int64_t first = std::int64_t{chunk} * rows.strips_of_chunk;
     const std::int64_t end = min(first + rows.strips_of_chunk, rows.strips);
-    for (std::int64_t strip = first; strip < end; ++strip) prepare_strip<T, kD>(args, strip);
+    for (std::int64_t strip = first; strip < end; ++strip) prepare_strip<T, kD, kRows>(args, strip);
     ++done;
     chunk = same_for_warp(next);
   }
@@ -102,25 +102,68 @@ __device__ __forceinline__ void prepare_rows(const Args& args) {
 
 // Prefetches a row tile's dQ sum to the L2 cache, one cache line per thread and iteration. Other blocks may still add
 // to the sum.
-template <int kD>
+template <int kD, int kRows>
 __device__ __forceinline__ void fetch_dq_sum(const RowTilesArgs& args, const RowTile& place, int thread) {
-  using Dq = DqFragment<kD>;
-  constexpr int kLine = 128 / sizeof(float);
+  constexpr int kLine = 128 / sizeof(float), kStep = DqFragment<kD, kRows>::kThreads * kLine;
   const Sequence sequence(args.params, place.b);
-  if (place.tile * Dq::kRows >= sequence.seqlen_q) return;
-  const float* const sum = dq_sum_of<kD>(args, sequence, place);
+  if (place.tile * kRows >= sequence.seqlen_q) return;
+  const float* const sum = dq_sum_of<kD, kRows>(args, sequence, place);
 #pragma unroll
-  for (int i = 0; i < Dq::kRows * kD; i += Dq::kThreads * kLine) {
+  for (int i = 0; i < kRows * kD; i += kStep) {
+    if (i + kStep > kRows * kD && i + thread * kLine >= kRows * kD) break;
     asm volatile("prefetch.global.L2 [%0];" ::"l"(sum + i + thread * kLine));
   }
 }
 
-// Rounds and stores dQ of a row tile, multiplied by `scale`, by DqFragment<kD>::kThreads threads. Loads bypass L1:
+// round_dq() of a transposed sum. A warp rounds 8 rows at a time; a lane has 16 columns of 2 rows.
+template <class T, int kD, int kRows>
+__device__ __forceinline__ void round_transposed_dq(const RoundDqArgs& args, const RowTile& place, float scale,
+                                                    int thread) {
+  using Dq = DqFragment<kD, kRows>;
+  const Sequence sequence(args.params, place.b);
+  const int rows_written = sequence.rows_written(args.params) - place.tile * kRows;
+  if (rows_written <= 0) return;
+  const int first_row = place.tile * kRows, lane = lane_index(), strip = lane / 4, column = strip * 16;
+  const float* const sum = dq_sum_of<kD, kRows>(args, sequence, place);
+  auto* const to = static_cast<std::uint16_t*>(args.dq.data) +
+                   head_offset(args.dq, place.b, place.head, sequence.q_begin + first_row) + column;
+#pragma unroll
+  for (int group = thread / 32; group < kRows / 8; group += Dq::kThreads / 32) {
+    const int row = group * 8 + lane % 4 * 2;  // and row + 1
+    // Column c and column c + 8 of both rows: x and y are column c.
+    float4 four[8];
+#pragma unroll
+    for (int c = 0; c < 8; ++c) {
+      const int owner = strip % 4 * 32 + c * 4 + lane % 4;  // the thread that accumulated these four
+      four[c] = make_float4(0, 0, 0, 0);
+      if (first_row + row < sequence.seqlen_q) {
+        four[c] = __ldcg(reinterpret_cast<const float4*>(sum + Dq::offset(strip / 4, group, owner)));
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      if (row + e >= rows_written) continue;
+      const bool valid = first_row + row + e < sequence.seqlen_q;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (column + 8 * h >= args.params.d) continue;
+        const auto element = [&](const float4& v) { return h == 0 ? (e == 0 ? v.x : v.y) : (e == 0 ? v.z : v.w); };
+        std::uint32_t x[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          x[i] = valid ? pack<T>(element(four[2 * i]) * scale, element(four[2 * i + 1]) * scale) : 0;
+        }
+        *reinterpret_cast<uint4*>(to + (row + e) * args.dq.row + 8 * h) = make_uint4(x[0], x[1], x[2], x[3]);
+      }
+    }
+  }
+}
+
+// Rounds and stores dQ of a row tile, multiplied by `scale`, by DqFragment::kThreads threads. Loads bypass L1:
 // reductions update the sums in L2. Rows past the sequence's length get zeros.
-template <class T, int kD>
+template <class T, int kD, int kRows>
 __device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile& place, float scale, int thread) {
-  using Dq = DqFragment<kD>;
-  constexpr int kRows = Dq::kRows;
+  using Dq = DqFragment<kD, kRows>;
   const SequenceParams& p = args.params;
   const Sequence sequence(p, place.b);
   const int first_row = place.tile * kRows;
@@ -129,7 +172,7 @@ __device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile&
   const int consumer = thread / 128;
   const int row = Dq::first_row(consumer) + thread % 128 / 32 * 16 + lane_index() / 4;  // and row + 8
   const int column = Dq::first_column(consumer);
-  const float* sum = dq_sum_of<kD>(args, sequence, place);
+  const float* sum = dq_sum_of<kD, kRows>(args, sequence, place);
   const bool valid[2] = {first_row + row < sequence.seqlen_q, first_row + row + 8 < sequence.seqlen_q};
   float dq[Dq::kCount];
 #pragma unroll

@@ -183,7 +183,7 @@ struct Fp32BackwardConsumer {
   __device__ __forceinline__ void mask(float (&s)[kScores], unsigned work_index, int first_row) const {
     const Work work(args, work_index);
     const int key = work.first_key + consumer * 64 + thread() / 32 * 16 + lane_index() / 4;
-    mask_probabilities<kRows>(s, work.sequence, key, first_row);
+    mask_probabilities<kRows>(work.sequence, key, first_row, [&](int i) { s[i] = 0; });
   }
 
   __device__ __forceinline__ void walk(const Work& work, unsigned work_index, float (&dk)[kD / 2],

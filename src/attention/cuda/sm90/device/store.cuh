@@ -57,6 +57,26 @@ __device__ __forceinline__ void store_matrices(std::uint32_t address, const std:
                : "memory");
 }
 
+// store_matrices(), each matrix transposed: lane l passes the address of column l % 8 of matrix l / 8.
+__device__ __forceinline__ void store_transposed_matrices(std::uint32_t address, const std::uint32_t* r) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]),
+               "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
+}
+
+// Stores rounded accumulators [64][4 kCount], transposed, to the columns [64 slab, 64 slab + 64) of a tile of 4 kCount
+// rows, in MMA operand layout. thread: index in the warpgroup.
+template <int kCount>
+__device__ __forceinline__ void store_transposed_operand(std::uint32_t tile, const std::uint32_t (&a)[kCount], int slab,
+                                                         int thread) {
+  const int lane = thread % 32;
+  const auto at = static_cast<std::uint32_t>((lane / 16 * 8 + lane % 8) * 128);
+  const auto swizzled = static_cast<std::uint32_t>(((thread / 32 * 2 + lane / 8 % 2) ^ (lane % 8)) * 16);
+  const std::uint32_t to = tile + static_cast<std::uint32_t>(slab) * kSlabBytes<4 * kCount> + at + swizzled;
+#pragma unroll
+  for (int k = 0; k < kCount / 4; ++k) store_transposed_matrices(to + k * 2048, a + 4 * k);
+}
+
 // Stores rounded accumulators [64][4 kCount] to columns [column, ...) of the rows [row, row + 64) of a tile of
 // kTileRows rows, in MMA operand layout. row and column are multiples of 8; thread: index in the warpgroup.
 template <int kTileRows, int kCount>

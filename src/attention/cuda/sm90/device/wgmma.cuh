@@ -201,6 +201,17 @@ __device__ __forceinline__ void mma_tn(float (&c)[kN / 2], std::uint32_t a, std:
   }
 }
 
+// C[64][kN] (+)= A[kSteps][64]^T B[kN][kSteps]^T, both in shared memory; A: one slab.
+template <class T, int kN, int kSteps>
+__device__ __forceinline__ void mma_tt(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b, bool accumulate) {
+  const Operand a0(a), b0(b);
+#pragma unroll
+  for (int k = 0; k < kSteps / 16; ++k) {
+    Wgmma<T, kN, RowsAre::columns>::run_transposed(c, a0.plus(k * 2048), b0.plus(k / 4 * kSlabBytes<kN> + k % 4 * 32),
+                                                   accumulate || k > 0);
+  }
+}
+
 // Rounds accumulators to the A operand of the next matmul.
 template <class T, int kCount>
 __device__ __forceinline__ void round_to_operand(std::uint32_t (&a)[kCount / 2], const float (&c)[kCount]) {
