@@ -241,6 +241,60 @@ nb::object forward(const Call& call, bool return_lse, bool numpy) {
                                      {o.shape[1] * o.shape[2], o.shape[2], 1}, numpy));
 }
 
+// A NumPy array [B, H, S, D] through the buffer protocol, which costs less time than DLPack.
+class NumpyArray {
+ public:
+  NumpyArray(nb::handle array, int flags) {
+    if (PyObject_GetBuffer(array.ptr(), &buffer_, flags | PyBUF_STRIDES | PyBUF_FORMAT) != 0) throw nb::python_error();
+  }
+  ~NumpyArray() { PyBuffer_Release(&buffer_); }
+  NumpyArray(const NumpyArray&) = delete;
+  NumpyArray& operator=(const NumpyArray&) = delete;
+
+  // Returns false if the array is not fp32 or fp16 with four dimensions and a contiguous last one.
+  template <class View>
+  bool get(View& view) const {
+    const char* const format = buffer_.format;
+    if (buffer_.ndim != 4 || !format || (format[0] != 'f' && format[0] != 'e') || format[1] != 0) return false;
+    view.data = buffer_.buf;
+    view.dtype = format[0] == 'f' ? STROBE_FP32 : STROBE_FP16;
+    for (int i = 0; i < 4; ++i) {
+      if (buffer_.strides[i] % buffer_.itemsize != 0) return false;
+      view.shape[i] = buffer_.shape[i];
+      view.stride[i] = buffer_.strides[i] / buffer_.itemsize;
+    }
+    return view.stride[3] == 1;
+  }
+
+ private:
+  Py_buffer buffer_;
+};
+
+// Computes O of NumPy arrays in the layout "bhsd", without optional arrays, into the array `o`. Returns false and computes
+// nothing if Call must check the arrays.
+bool forward_into(nb::handle o, nb::handle q, nb::handle k, nb::handle v, double scale, double softcap, bool causal,
+                  int align, std::int64_t left, std::int64_t right, const char* kernel, bool batch_invariant) {
+  const NumpyArray o_array(o, PyBUF_WRITABLE), q_array(q, 0), k_array(k, 0), v_array(v, 0);
+  strobe_forward_outputs outputs{};
+  outputs.size = sizeof outputs;
+  Inputs inputs;
+  if (!o_array.get(outputs.o) || !q_array.get(inputs.q) || !k_array.get(inputs.k) || !v_array.get(inputs.v)) return false;
+  if (inputs.v.shape[3] != outputs.o.shape[3]) return false;
+  const strobe_attention attention = attention_of(inputs, {.scale = scale,
+                                                           .softcap = softcap,
+                                                           .causal = causal,
+                                                           .align = align,
+                                                           .window_left = left,
+                                                           .window_right = right});
+  strobe_execution execution;
+  check(strobe_execution_init(&execution, sizeof execution));
+  execution.kernel = kernel;
+  execution.batch_invariant = batch_invariant;
+  const nb::gil_scoped_release released;
+  check(strobe_forward(&attention, &outputs, &execution));
+  return true;
+}
+
 // Explains the choice for a device. Only shapes and options count, so host arrays also describe a problem on CUDA.
 std::string explain(const Call& call, int pass, int device) {
   strobe_execution execution = call.execution;
@@ -374,6 +428,7 @@ NB_MODULE(_core, module) {
       .def(nb::init<std::uintptr_t, nb::object, nb::object>())
       .def("forward", &TorchCalls::forward)
       .def("backward", &TorchCalls::backward);
+  module.def("forward_into", &forward_into);
   module.def("version", &strobe_version);
   module.def("kernel_names", &kernel_names, "device"_a);
 }

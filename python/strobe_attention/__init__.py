@@ -79,6 +79,14 @@ def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1),
     """
     numpy = _sys.modules.get("numpy")
     is_numpy = numpy is not None and type(q) is numpy.ndarray
+    if (is_numpy and type(k) is numpy.ndarray and type(v) is numpy.ndarray and layout == "bhsd" and not return_lse
+            and dropout_p == 0 and bias is mask is sinks is alibi_slopes is lengths_q is lengths_k is cu_seqlens_q
+            is cu_seqlens_k is None and align in _ALIGNMENTS and q.flags.c_contiguous):
+        left, right = window
+        o = numpy.empty_like(q)
+        if _core.forward_into(o, q, k, v, _NAN if scale is None else scale, softcap, bool(causal), _ALIGNMENTS[align],
+                              _operator.index(left), _operator.index(right), kernel or "", bool(batch_invariant)):
+            return o
     if not is_numpy:
         _refuse_gradients(q=q, k=k, v=v, bias=bias, sinks=sinks)
     call = _call(q, k, v, scale, causal, align, window, softcap, alibi_slopes, bias, mask, sinks, dropout_p,

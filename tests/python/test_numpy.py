@@ -153,3 +153,14 @@ def test_batch_invariant_rows_do_not_depend_on_the_batch(rng):
 def test_import_needs_no_framework():
     code = "import sys, strobe_attention; print([m for m in ('torch', 'jax', 'transformers', 'numpy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_calls_without_optional_arrays_have_the_bits_of_others(rng, dtype):
+    q, k, v = (one.astype(dtype) for one in given(rng, (2, 4, 6, 8), (2, 2, 6, 8), (2, 2, 6, 8)))
+    strided = v.transpose(0, 2, 1, 3).copy().transpose(0, 2, 1, 3)
+    strided.flags.writeable = False
+    for options in ({}, {"causal": True, "softcap": 5.0, "scale": 0.3}, {"window": (1, 2), "align": "bottom_right"}):
+        o = strobe.attention(q, k, strided, **options)
+        assert o.dtype == dtype and o.shape == q.shape
+        np.testing.assert_array_equal(o, strobe.attention(q, k, v, return_lse=True, **options)[0])
