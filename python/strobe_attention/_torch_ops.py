@@ -239,6 +239,23 @@ class Attention(CompiledAttention):
     jvp = staticmethod(_no_jvp)
 
 
+def _plain_gradients(ctx, d_o, d_lse):
+    """Implements PlainAttention.backward()."""
+    q, k, v, o, lse = ctx.saved_tensors
+    if d_lse is None and type(d_o) is _Tensor and is_direct(q, k, v) and not d_o.is_neg():
+        gradients = _direct.backward(_readable(d_o), o, lse, q, k, v, *ctx.options)
+        if gradients is not None:
+            return (*gradients, None, None)
+    scale, softcap, causal, align, left, right, kernel, deterministic, batch_invariant = ctx.options
+    options = (scale, softcap, 0.0, causal, align, left, right, 0, 0, kernel, deterministic, batch_invariant)
+    saved = (q, k, v, *(None,) * len(_OPTIONAL), o, lse)
+    gradients = _gradients(_backward, saved, options, (False, False, ctx.wants_lse), d_o, d_lse)
+    return (*gradients[:3], None, None)
+
+
+_plain_gradients_once = once_differentiable(_plain_gradients)
+
+
 class PlainAttention(torch.autograd.Function):
     """Computes (o, lse) of q, k and v without the dispatcher, if is_direct() is true. Returns None if the operator must
     check the call."""
@@ -258,18 +275,9 @@ class PlainAttention(torch.autograd.Function):
         return result
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, d_o, d_lse):
-        q, k, v, o, lse = ctx.saved_tensors
-        if d_lse is None and type(d_o) is _Tensor and is_direct(q, k, v) and not d_o.is_neg():
-            gradients = _direct.backward(_readable(d_o), o, lse, q, k, v, *ctx.options)
-            if gradients is not None:
-                return (*gradients, None, None)
-        scale, softcap, causal, align, left, right, kernel, deterministic, batch_invariant = ctx.options
-        options = (scale, softcap, 0.0, causal, align, left, right, 0, 0, kernel, deterministic, batch_invariant)
-        saved = (q, k, v, *(None,) * len(_OPTIONAL), o, lse)
-        gradients = _gradients(_backward, saved, options, (False, False, ctx.wants_lse), d_o, d_lse)
-        return (*gradients[:3], None, None)
+        # once_differentiable matters only if autograd records the backward; it takes as long as a tiny problem.
+        return (_plain_gradients_once if _is_grad_enabled() else _plain_gradients)(ctx, d_o, d_lse)
 
 
 class _Backward(torch.autograd.Function):
