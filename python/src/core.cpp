@@ -270,15 +270,16 @@ class NumpyArray {
   Py_buffer buffer_;
 };
 
-// Computes O of NumPy arrays in the layout "bhsd", without optional arrays, into the array `o`. Returns false and computes
-// nothing if Call must check the arrays.
+// Computes O of NumPy arrays in the layout "bhsd", without optional arrays, into the array `o`. Returns false and
+// computes nothing if Call must check the arrays.
 bool forward_into(nb::handle o, nb::handle q, nb::handle k, nb::handle v, double scale, double softcap, bool causal,
                   int align, std::int64_t left, std::int64_t right, const char* kernel, bool batch_invariant) {
   const NumpyArray o_array(o, PyBUF_WRITABLE), q_array(q, 0), k_array(k, 0), v_array(v, 0);
   strobe_forward_outputs outputs{};
   outputs.size = sizeof outputs;
   Inputs inputs;
-  if (!o_array.get(outputs.o) || !q_array.get(inputs.q) || !k_array.get(inputs.k) || !v_array.get(inputs.v)) return false;
+  if (!o_array.get(outputs.o) || !q_array.get(inputs.q) || !k_array.get(inputs.k) || !v_array.get(inputs.v))
+    return false;
   if (inputs.v.shape[3] != outputs.o.shape[3]) return false;
   const strobe_attention attention = attention_of(inputs, {.scale = scale,
                                                            .softcap = softcap,
