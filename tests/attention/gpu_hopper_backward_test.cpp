@@ -201,7 +201,8 @@ std::vector<std::pair<std::string, Case>> cases_with(Option option, std::int64_t
       continue;
     }
     if (option == Option::bias || option == Option::shared_bias) {
-      while (c.sk % 8 != 0) ++c.sk;  // bias rows are multiples of 16 bytes
+      while (c.sk % 8 != 0) ++c.sk;                             // bias rows are multiples of 16 bytes
+      if (c.lengths == Lengths::packed) c.lengths_k[0] = c.sk;  // the longest sequence
       if (c.alignment == Alignment::unset) c.alignment = Alignment::bottom_right;
       c.bias = true, c.bias_dtype = c.dtype, c.bias_shape = {option == Option::bias, option == Option::bias, true};
       if (name == "causal") c.bias_values = BiasValues::lowest;
