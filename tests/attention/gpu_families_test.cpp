@@ -165,9 +165,9 @@ std::vector<Family> families() {
     if (d == 64) continue;
     // Tall row tiles of the backward: in order with few heads, in any order with many key tiles.
     on_hopper("tall", case_from("h1 s4100x150 d128 {} seed=31", name_of(bf16)), true, "tiles of 80 rows");
-    Case tall = case_from("b8 h2 s4100x1100 d128 {} seed=32", name_of(fp16));
+    Case tall = case_from("b8 h2 s8200x1100 d128 {} seed=32", name_of(fp16));
     tall.lengths = Lengths::packed, tall.causal = true, tall.alignment = Alignment::bottom_right;
-    tall.lengths_q = {77, 4100, 0, 3, 90, 1, 5, 10}, tall.lengths_k = {40, 150, 31, 3, 10, 1, 1100, 20};
+    tall.lengths_q = {77, 8200, 0, 3, 90, 1, 5, 10}, tall.lengths_k = {40, 150, 31, 3, 10, 1, 1100, 20};
     on_hopper("tall_packed", tall, false, "tiles of 80 rows");
   }
   for (const std::int64_t d : {64, 128}) {

@@ -35,7 +35,7 @@ BackwardShape shape_of(const Case& c, bool deterministic = false) {
                           .multiprocessors = current_gpu().facts.multiprocessors,
                           .uneven = c.uneven(),
                           .deterministic = deterministic,
-                          .max_rows = c.sq})
+                          .rows_per_key = c.causal || c.window.left >= 0 ? c.sq / 2 + 1 : c.sq})
       .shape;
 }
 
@@ -84,8 +84,8 @@ std::vector<std::pair<std::string, Case>> tall_cases() {
   full.scale = 0.3f;
   full.heads_q = full.heads_kv = multiprocessors / 3 + 1;  // 129 keys count as three tiles of 64
   Case packed = full;
-  packed.dtype = DType::fp16, packed.batch = 8, packed.lengths = Lengths::packed, packed.sk = 700;
-  packed.lengths_q = {77, 4100, 0, 3, 100, 1, 5, 90}, packed.lengths_k = {40, 140, 31, 3, 150, 1, 700, 128};
+  packed.dtype = DType::fp16, packed.batch = 8, packed.lengths = Lengths::packed, packed.sq = 8200, packed.sk = 700;
+  packed.lengths_q = {77, 8200, 0, 3, 100, 1, 5, 90}, packed.lengths_k = {40, 140, 31, 3, 150, 1, 700, 128};
   packed.heads_kv = multiprocessors / 44 + 1, packed.heads_q = 2 * packed.heads_kv;  // 8 * 11 tiles per head
   packed.causal = true, packed.alignment = Alignment::bottom_right;
   Case padded = full;

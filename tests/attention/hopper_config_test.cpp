@@ -204,7 +204,7 @@ TEST(HopperConfig, TheBackwardFitsTheGpu) {
 }
 
 TEST(HopperConfig, TheBackwardUsesTallTilesForLongSequences) {
-  const BackwardFacts facts{.d = 128, .heads = 64, .max_seqlen_k = 4096, .multiprocessors = 132, .max_rows = 4096};
+  const BackwardFacts facts{.d = 128, .heads = 64, .max_seqlen_k = 4096, .multiprocessors = 132, .rows_per_key = 4096};
   const BackwardConfig tall = backward_config(facts);
   EXPECT_EQ(tall.shape, (BackwardShape{80, 128, Share::keys}));
   // Bytes: 32768 each for K and V; 20480 each for two stages of Q, two of dO, and two tiles of dS; 40960 for dQ; LSE
@@ -223,7 +223,7 @@ TEST(HopperConfig, TheBackwardUsesTallTilesForLongSequences) {
   EXPECT_EQ(changed([](Facts& f) { f.uneven = true; }), tall.shape);
   EXPECT_EQ(changed([](Facts& f) { f.max_seqlen_k = 1, f.heads = 133; }), tall.shape) << "few keys, many heads";
   EXPECT_EQ(changed([](Facts& f) { f.heads = 1, f.deterministic = true; }), tall.shape) << "few heads in order";
-  EXPECT_EQ(changed([](Facts& f) { f.max_rows = 4095; }), backward_shape(128, Share::keys));
+  EXPECT_EQ(changed([](Facts& f) { f.rows_per_key = 4095; }), backward_shape(128, Share::keys));
   EXPECT_EQ(changed([](Facts& f) { f.options = true; }), backward_shape(128, Share::keys));
   EXPECT_EQ(changed([](Facts& f) { f.heads = 1; }), backward_shape(128, Share::tiles));
   EXPECT_EQ(changed([](Facts& f) { f.d = 64; }), backward_shape(64, Share::keys));

@@ -54,10 +54,11 @@ inline constexpr int kBackwardDims[] = {64, 128, 256};
 constexpr int backward_rows(int d) { return d <= 64 ? 128 : 64; }
 
 // Tall tiles: Share::keys at D 128, without options. Each wgmma instruction reads its A operand from shared memory for
-// 80 rows instead of 64. Speed relative to 64 rows on an H200, full and causal: 0.82 to 1.00 up to S 2048, 1.02 to 1.05
-// from S 4096. No shared memory is left for 96 rows.
+// 80 rows instead of 64. Speed relative to 64 rows on an H200: full 0.90 to 1.00 up to S 2048, 1.015 to 1.06 from S
+// 4096; causal, where a key sees half of the rows, 0.82 to 0.97 up to S 4096, 1.03 from S 8192. Shared memory is too
+// small for 96 rows.
 inline constexpr int kTallDim = 128, kTallRows = 80;
-inline constexpr std::int64_t kTallFromSeqlen = 4096;
+inline constexpr std::int64_t kTallFromRows = 4096;
 
 // True if dQ of a row tile is computed transposed, [columns][rows], because wgmma has M = 64 and the rows are N.
 constexpr bool transposes_dq(int rows) { return rows % 64 != 0; }
@@ -121,11 +122,11 @@ struct BackwardFacts {
   std::int64_t heads = 0;  // KV heads of all sequences
   std::int64_t max_seqlen_k = 0;
   int multiprocessors = 1;
-  bool uneven = false;         // rows may see different numbers of keys, because of a mask or of lengths
-  bool deterministic = false;  // dQ is accumulated in a fixed order
-  bool options = false;        // has score options; their kernels exist for Share::keys and Share::columns only
-  bool bias = false;           // one of the options is a bias; head dimensions up to kBiasBackwardDim
-  std::int64_t max_rows = 0;   // largest number of rows that see a key
+  bool uneven = false;            // rows may see different numbers of keys, because of a mask or of lengths
+  bool deterministic = false;     // dQ is accumulated in a fixed order
+  bool options = false;           // has score options; their kernels exist for Share::keys and Share::columns only
+  bool bias = false;              // one of the options is a bias; head dimensions up to kBiasBackwardDim
+  std::int64_t rows_per_key = 0;  // rows that an average key sees
 };
 
 // True if there are so few tiles of 64 keys that the longest loop over row tiles determines the time. Share::tiles
@@ -143,7 +144,8 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
   // With ordered accumulation a key tile waits for the previous one, so fewer and larger tiles are faster.
   const bool alternates = leaves_card_empty(facts) && !facts.deterministic && !facts.options;
   const Share share = config.d > 128 ? Share::columns : alternates ? Share::tiles : Share::keys;
-  const bool tall = config.d == kTallDim && share == Share::keys && !facts.options && facts.max_rows >= kTallFromSeqlen;
+  const bool tall =
+      config.d == kTallDim && share == Share::keys && !facts.options && facts.rows_per_key >= kTallFromRows;
   config.shape = backward_shape(share, tall ? kTallRows : backward_rows(config.d));
   config.shared_bytes = backward_shared_bytes(config.d, config.shape);
   if (facts.bias) config.shared_bytes += bias_shared_bytes(config.shape);

@@ -233,12 +233,14 @@ std::string backward_refusal(const Problem& problem) {
   return reason;
 }
 
-// Returns the largest number of rows that see a key, with a causal mask the rows of the first key.
-std::int64_t max_rows_of(const Problem& problem) {
+// Returns the number of rows that an average key sees, for keys as long as the rows.
+std::int64_t rows_per_key_of(const Problem& problem) {
   const std::int64_t longest = problem.max_seqlen_q, left = problem.window.left;
   const std::int64_t right = problem.causal ? 0 : problem.window.right;
-  if (left < 0 || right < 0) return longest;
-  return std::min(longest, std::min(left, longest) + std::min(right, longest) + 1);
+  if (left < 0 && right < 0) return longest;
+  const std::int64_t before = left < 0 ? longest / 2 : std::min(left, longest);
+  const std::int64_t after = right < 0 ? longest / 2 : std::min(right, longest);
+  return std::min(longest, before + after + 1);
 }
 
 struct BackwardPlan : BackwardLaunch {
@@ -273,7 +275,7 @@ Plan plan_sm90_backward(const Problem& problem) {
       .deterministic = problem.deterministic,
       .options = sm90::drops(problem) || problem.alibi_slopes || problem.softcap != 0 || problem.has_bias,
       .bias = problem.has_bias,
-      .max_rows = sm90::max_rows_of(problem)};
+      .rows_per_key = sm90::rows_per_key_of(problem)};
   const sm90::BackwardPlan launch{{.config = sm90::backward_config(facts),
                                    .dtype = problem.dtype,
                                    .deterministic = problem.deterministic,
