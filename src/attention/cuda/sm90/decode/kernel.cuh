@@ -328,7 +328,8 @@ __device__ __forceinline__ void attend_items(const DecodeArgs& args, const Decod
       const DecodeStage at(count);
       memory.full(at.full).wait(at.full_parity);
       warp.add(item, memory.k(at.stage), memory.v(at.stage), tile * kKeys + warp_in_tile, warp_in_tile);
-      memory.empty(at.stage).arrive();  // every lane: a lane may have cleared rows of V
+      warp_sync();
+      if (lane_index() == 0) memory.empty(at.stage).arrive();
     }
     // A second copy of the item: with the first, the loop would spill registers.
     finish_item(args, memory, DecodeItem<kKeys>(args, index), warp);
@@ -342,7 +343,7 @@ __global__ void __launch_bounds__((kDecodeWarps + 1) * kWarpLanes, 1)
   const DecodeMemory<kD> memory;
   if (threadIdx.x == 0) {
     for (int index = 0; index < kDecodeFullBarriers; ++index) memory.full(index).begin(1);
-    for (int stage = 0; stage < kDecodeStages; ++stage) memory.empty(stage).begin(kDecodeTileWarps<kD> * kWarpLanes);
+    for (int stage = 0; stage < kDecodeStages; ++stage) memory.empty(stage).begin(kDecodeTileWarps<kD>);
     publish_barriers();
   }
   block_sync();
