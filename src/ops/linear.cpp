@@ -55,7 +55,7 @@ void add_bias(const ExecutionContext& execution, DType dtype, const void* bias, 
   });
 }
 
-// Computes c = a b + addend + bias in the given type.
+// Computes c = a b + addend + bias in fp32. a and b are fp32; addend, bias and c have the given type.
 void matmul_to(const ExecutionContext& execution, DType dtype, const blas::Matrix& a, const blas::Matrix& b,
                const Added& added, void* c) {
   const void* const addend = added.addend;
@@ -151,7 +151,7 @@ void linear_backward_weight(const ExecutionContext& execution, const Linear& sha
              blas::matrix(b.data(), shape.rows, shape.in), into == Into::sum ? dweight : nullptr, dweight);
 }
 
-// Tasks divide the columns instead of the rows, so that every sum has the order of the rows for any number of threads.
+// Tasks split the columns, so each sum adds its rows in order and does not depend on the number of threads.
 void column_sums(const ExecutionContext& execution, const ColumnSums& shape, const void* x, float* sums, Into into) {
   if (execution.device == Device::cuda) return cuda::column_sums(execution, shape, x, sums, into);
   constexpr std::int64_t kFewestColumns = 64, kElementsOfATask = 8192;

@@ -1,5 +1,5 @@
-// Starts programs. All fork and exec calls of the library and the program are here. Every child gets a signal when its
-// parent ends.
+// Starts programs. All fork and exec calls of the library and the program are here. The kernel signals every child when
+// the thread that started it ends (PR_SET_PDEATHSIG).
 #pragma once
 
 #include <signal.h>
@@ -27,14 +27,15 @@ struct SpawnOptions {
   std::string folder{};                 // working folder of the child; empty: this process's
   bool own_group = true;                // its own process group, which a terminal's Ctrl-C does not reach
   int death_signal = SIGKILL;           // sent to the child when this thread ends
-  std::function<void()> before_exec{};  // runs in the child, just before exec
+  std::function<void()> before_exec{};  // runs in the child, before it enters `folder` and calls exec
 };
 
-// Starts a program, found through PATH unless the name has a slash. Throws Error(unsupported) if it cannot be executed,
-// Error(runtime) if fork fails.
+// Starts a program, found through PATH unless the name has a slash. Throws Error(unsupported) if the folder cannot
+// be entered or the program cannot be executed, Error(runtime) if pipe or fork fails.
 pid_t spawn(const std::vector<std::string>& command, const SpawnOptions& options);
 
-// Forks a child that calls `body` and then exits with code 127. Throws Error(runtime) if fork fails.
+// Forks a child that calls `body`, which should call exec. If `body` returns, the child exits with code 127. Throws
+// Error(runtime) if fork fails.
 pid_t fork_child(int death_signal, const std::function<void()>& body);
 
 // Replaces this process with a program. Throws Error(unsupported) if it cannot be executed.

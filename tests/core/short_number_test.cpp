@@ -1,4 +1,5 @@
-// Tests core/short_number: numbers with at least three significant digits and no exponent, and counts.
+// Tests core/short_number: numbers without an exponent (three or more significant digits, at most nine decimals),
+// counts and byte sizes.
 #include "core/short_number.h"
 
 #include <gtest/gtest.h>

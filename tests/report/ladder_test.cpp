@@ -1,5 +1,5 @@
-// Tests the tables and charts of the course's ladder. Its implementations are called rungs; strobe-lab writes their
-// rows.
+// Tests the row reader, tables and charts of `strobe ladder`. Its attention programs, from sequential CPU code to the
+// fastest GPU kernel, are called rungs. strobe-lab measures them and writes one row per run.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>

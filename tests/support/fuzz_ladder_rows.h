@@ -1,6 +1,6 @@
-// Reads any text as result rows of the course ladder. The reader must reject it with a one-line error, or return tables
-// and figures of bounded size with escaped text. Called by libFuzzer (tests/fuzz) and by the test that replays its
-// corpus.
+// Reads any text as result rows of the course ladder. The reader must reject it with a one-line error. Accepted rows
+// must give at least one table and SVG files of bounded size, both with escaped text. Called by libFuzzer (tests/fuzz)
+// and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Changes one value in a text of JSON documents. Unless a key occurs twice, the result passes the parser and reaches
-// the code that reads the values. Fuzz harnesses of JSON formats use it in addition to libFuzzer's own mutations. The
-// replay tests use it without libFuzzer.
+// Applies one random change to a sequence of JSON documents: replaces, removes or repeats a value, or renames a key.
+// Unless a key occurs twice, the result passes the parser and reaches the code that reads the values. Fuzz harnesses of
+// JSON formats use it in addition to libFuzzer's own mutations. The replay tests use it without libFuzzer.
 #pragma once
 
 #include <cstddef>

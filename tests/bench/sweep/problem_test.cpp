@@ -178,6 +178,7 @@ TEST(Prediction, GrowsWithWorkAndReportsUnsupportedCases) {
   EXPECT_NE(predicted_memory(a_case(1, 8), "no such kernel").refusal, "");
 }
 
+// The script always writes `_causal`, and a second `_causal` for a causal mask.
 TEST(SourceFileName, MatchesTheSourceScript) {
   AttentionCase one = a_case(16, 512);
   EXPECT_EQ(source_file_name(config_json(one), "flash2"), "result_bs16_sl512_nh2_ed32_Flash2_causal.json");

@@ -135,8 +135,8 @@ void gradient_operands(const BackwardStep& a, const TileRange& range) {
 }
 
 // Softmax and its gradient for a tile that holds all keys of its rows. Probabilities and delta are computed from the
-// tile itself, so they do not have the rounding errors of LSE and O. In a row that sees a single key, P dP and P delta
-// then cancel exactly. On entry masked scores are -inf and their dP is 0.
+// tile itself, so they do not have the rounding errors of LSE and O. In a row with one visible key
+// and no sink, P is 1 and P (dP - delta) is exactly 0. On entry masked scores are -inf and their dP is 0.
 template <class Engine>
 void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN;
@@ -185,8 +185,8 @@ void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
   }
 }
 
-// Adds the sum of P * dP over this tile to delta_sum. Delta from this sum is more exact than from dO * O, because O was
-// rounded. On entry masked scores are -inf and their dP is 0.
+// Adds the sum of P * dP over this tile to delta_sum. Delta from this sum is more accurate than from dO * O, because O
+// was rounded. On entry masked scores are -inf and their dP is 0.
 template <class Engine, class Exponent>
 void add_to_delta(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN;

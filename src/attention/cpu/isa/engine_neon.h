@@ -17,8 +17,8 @@
       "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",   \
       "v30", "v31"
 
-// Store the sums in registers a and b to C, `at` bytes from its start. ADD2 first adds C, because sums that start from C
-// would round every step at the magnitude of the final sum. MAX2 also raises the column maxima in registers x and y.
+// Store the sums in registers a and b to C, `at` bytes from its start. ADD2 adds C to the finished sums first. The sums do
+// not start from C, because then every step would round at the magnitude of the final sum. MAX2 also raises the column maxima in registers x and y.
 #define STROBE_NEON_STORE2(a, b, at, x, y) "stp q" #a ", q" #b ", [%[c], #" #at "]\n"
 #define STROBE_NEON_ADD2(a, b, at, x, y)                                                                 \
   "ldp q5, q6, [%[c], #" #at "]\n fadd v" #a ".4s, v" #a ".4s, v5.4s\n fadd v" #b ".4s, v" #b ".4s, v6.4s\n" \

@@ -1,5 +1,5 @@
 // Sequence of the batch that a block processes: its first row and key, its lengths and the keys that a row may use.
-// Hopper kernels construct a Sequence from SequenceParams; the others construct a PaddedSequence.
+// Hopper kernels except decode construct a Sequence from SequenceParams; the others construct a PaddedSequence.
 #pragma once
 
 #include "attention/cuda/params.h"

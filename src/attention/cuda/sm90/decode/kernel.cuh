@@ -1,8 +1,9 @@
-// Hopper forward for few query rows (decode). A unit is one head of K and V of one sequence, with at most 16 rows: the
-// query heads of the group times the query rows. An item is a unit or, if the keys are split, a range of its key tiles.
+// Hopper forward for few query rows (decode). A unit is one KV head of one sequence. Its rows are query heads per KV
+// head times query rows, at most 16. An item is a unit or, if the keys are split, a range of its key tiles.
 // A persistent block walks its items. One producer warp loads key tiles by TMA, several stages ahead and across items,
-// because the memory bounds the kernel. Eight consumer warps compute with mma.sync, each on its own 32 keys of a tile,
-// without synchronization. At the end of an item they merge their outputs in shared memory.
+// because the kernel is memory-bound. The eight consumer warps form teams of 4 (D up to 64) or 2 (D up to 128), which
+// take tiles in turn. Each warp computes 32 keys of its team's tile with mma.sync. Consumer warps wait for each other
+// only at the end of an item, when they merge their outputs in shared memory.
 #pragma once
 
 #include <algorithm>
@@ -81,8 +82,8 @@ struct DecodeItem {
 // A stage has two full barriers, which its tiles use in turn. A team waits only for its own tiles, and TMA loads land
 // in any order. With one barrier per stage, a team could wait for a tile while the stage's previous tile, of another
 // team, is still being loaded. The wait would return early, because it compares only the parity of the phase. With two,
-// the barrier's previous tile is count - kDecodeFullBarriers. The team's own previous tile was issued after that one
-// was consumed.
+// the previous phase of the barrier belongs to tile count - kDecodeFullBarriers. The team has waited for its tile
+// count - kTeams, which the producer issued after that older tile was consumed. So the previous phase is complete.
 struct DecodeStage {
   int full, stage;
   std::uint32_t full_parity, empty_parity;
@@ -94,7 +95,7 @@ struct DecodeStage {
         empty_parity(full < kDecodeStages) {}
 };
 
-// Prefetches the rows of Q to L1. The consumers load them later, because the producer is several stages ahead.
+// Prefetches the rows of Q to L1. The producer runs several stages ahead of the consumers, which load them.
 template <int kKeys>
 __device__ __forceinline__ void prefetch_q(const DecodeParams& p, const DecodeItem<kKeys>& item) {
   const auto* const q = static_cast<const std::uint16_t*>(p.q.data) +
@@ -135,7 +136,8 @@ __device__ __forceinline__ void load_items(const DecodeArgs& args, const DecodeM
   }
 }
 
-// The right operand of an MMA: a tile of kKeys rows in slabs of 64 columns. K is stored plain, V transposed.
+// The right operand of an MMA: a tile of kKeys rows in slabs of 64 columns. Both tiles are [key][column]. B is
+// [n][k], so ldmatrix transposes V but not K.
 template <int kKeys, Stored kStored>
 struct SlabOperand {
   static constexpr Walk kWalk = kStored == Stored::plain ? Walk::across : Walk::down;
@@ -223,7 +225,7 @@ struct DecodeWarp {
             zeros);
       }
     }
-    publish_stores();  // the next TMA load of this stage follows
+    publish_stores();  // orders these stores before the next TMA load of this stage
     warp_sync();
   }
 };
