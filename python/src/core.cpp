@@ -245,15 +245,19 @@ nb::object forward(const Call& call, bool return_lse, bool numpy) {
 class NumpyArray {
  public:
   NumpyArray(nb::handle array, int flags) {
-    if (PyObject_GetBuffer(array.ptr(), &buffer_, flags | PyBUF_STRIDES | PyBUF_FORMAT) != 0) throw nb::python_error();
+    is_open_ = PyObject_GetBuffer(array.ptr(), &buffer_, flags | PyBUF_STRIDES | PyBUF_FORMAT) == 0;
+    if (!is_open_) PyErr_Clear();  // for example a dtype that the protocol does not have
   }
-  ~NumpyArray() { PyBuffer_Release(&buffer_); }
+  ~NumpyArray() {
+    if (is_open_) PyBuffer_Release(&buffer_);
+  }
   NumpyArray(const NumpyArray&) = delete;
   NumpyArray& operator=(const NumpyArray&) = delete;
 
   // Returns false if the array is not fp32 or fp16 with four dimensions and a contiguous last one.
   template <class View>
   bool get(View& view) const {
+    if (!is_open_) return false;
     const char* const format = buffer_.format;
     if (buffer_.ndim != 4 || !format || (format[0] != 'f' && format[0] != 'e') || format[1] != 0) return false;
     view.data = buffer_.buf;
@@ -267,7 +271,8 @@ class NumpyArray {
   }
 
  private:
-  Py_buffer buffer_;
+  Py_buffer buffer_{};
+  bool is_open_ = false;
 };
 
 // Computes O of NumPy arrays in the layout "bhsd", without optional arrays, into the array `o`. Returns false and

@@ -164,3 +164,15 @@ def test_calls_without_optional_arrays_have_the_bits_of_others(rng, dtype):
         o = strobe.attention(q, k, strided, **options)
         assert o.dtype == dtype and o.shape == q.shape
         np.testing.assert_array_equal(o, strobe.attention(q, k, v, return_lse=True, **options)[0])
+
+
+def test_plain_calls_do_not_build_a_call(rng, monkeypatch):
+    q, k, v = given(rng, (1, 2, 3, 8), (1, 2, 3, 8), (1, 2, 3, 8))
+
+    def refuse(*arguments):
+        raise AssertionError("the buffer protocol must suffice")
+
+    monkeypatch.setattr(strobe, "_call", refuse)
+    assert strobe.attention(q, k, v).shape == q.shape
+    with pytest.raises(AssertionError):
+        strobe.attention(q, k, v[..., :4])  # Dv != D

@@ -30,8 +30,6 @@ void add_configuration_options(OptionTable& table, CaseOptions& options);
 // Adds the flags of a configuration and the flags that apply to a whole run: implementations, device, threads.
 void add_case_options(OptionTable& table, CaseOptions& options);
 
-// Adds the flags of the score options, such as softcap, bias and dropout. score_options_of() returns their values for a
-// case of the given sizes.
 struct Cases {
   std::vector<bench::AttentionCase> cases;  // one per configuration and value of causal
   std::vector<std::string> notes;           // for the user, for example about scaled defaults

@@ -1,4 +1,4 @@
-// Reasons for which the plans of the four Hopper kernels refuse a problem, and the properties that they depend on.
+// Reasons for which the plans of the Hopper kernels refuse a problem, and the properties that they depend on.
 #pragma once
 
 #include <cstddef>
