@@ -184,8 +184,7 @@ std::string ratio_text(const Json& ratio) {
 void begin_row(Json& json, const CollectiveRow& row) {
   const auto& [result, communicator] = row;
   const char* const engine = comm::name_of(communicator.engine());
-  json.set("kind", "collective")
-      .set("operation", comm::name_of(result.one.kind))
+  json.set("operation", comm::name_of(result.one.kind))
       .set("engine", engine)
       .set("ranks", communicator.size())
       .set("bytes", result.one.bytes)
@@ -271,6 +270,7 @@ const RowType<CollectiveRow>& collective_rows() {
     return rate(row) * comm::bus_factor(row.result.one.kind, row.communicator.size());
   };
   static const RowType<Row> type{
+      .kind = "collective",
       .begin = begin_row,
       .identity = {{"operation", left("operation")},
                    {"engine", "engine"},

@@ -56,12 +56,15 @@ struct Column : RowColumn {
 // results and for results from a file.
 template <class Row>
 struct RowType {
+  std::string kind{};  // first key of a row, unless empty: files of such rows are recognised by it
   std::function<void(Json&, const Row&)> begin;  // sets the identity, "status", and "reason" unless the status is "ok"
   std::vector<RowColumn> identity;               // columns of what `begin` sets
   std::vector<Column<Row>> figures;              // of rows with the status "ok"
 
   Json json(const Row& row) const {
-    Json json = Json::object({{kVersionKey, kRowVersion}});
+    Json json = Json::object({});
+    if (!kind.empty()) json.set("kind", kind);
+    json.set(kVersionKey, kRowVersion);
     begin(json, row);
     for (const Column<Row>& column : figures) {
       if (column.value && json.at("status").as_string() == "ok") json.set(column.key, column.value(row));
