@@ -1,4 +1,4 @@
-// Hopper backward kernel with an additive bias; launch.cpp calls them.
+// Hopper backward kernel with an additive bias; launch.cpp calls it.
 #include "attention/cuda/sm90/backward/launch_kernels.cuh"
 
 namespace strobe::cuda::sm90 {
